@@ -1,0 +1,33 @@
+# Two commands do everything on a fresh machine with Python ≥ 3.11, pip and make: `make run` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: test lint bench clean install
+
+test: $(READY)  ## environment, install, then lint, types and the whole test suite
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY)  ## mend what ruff can mend, then check
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/mypy
+
+bench: $(READY)  ## side-by-side speed, in scoring passes
+	$(BIN)/python benchmarks/lsvm_passes.py
+
+install: $(READY)  ## the environment alone
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lvmdc needs Python 3.11 or newer, but $(PYTHON) is {sys.version.split()[0]}; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+clean:  ## the environment and what tools left behind
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

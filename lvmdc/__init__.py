@@ -1,0 +1,31 @@
+"""lvmdc: learning with latent variables by minimising a loss-based dissimilarity coefficient."""
+
+from importlib.metadata import version
+
+from lvmdc.candidates import Candidates, Latent
+from lvmdc.dissimilarity import dissimilarity, diversity
+from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.learners import DISC, ILSVM, LSVM, ConvergenceWarning, Supervised
+from lvmdc.losses import CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
+
+__version__ = version("lvmdc")
+
+__all__ = [
+    "DISC",
+    "ILSVM",
+    "LSVM",
+    "Candidates",
+    "ClassBlocks",
+    "ConvergenceWarning",
+    "CostLoss",
+    "FunctionLoss",
+    "JointFeatureMap",
+    "LabelLoss",
+    "Latent",
+    "Loss",
+    "OverlapLoss",
+    "Supervised",
+    "ZeroOneLoss",
+    "dissimilarity",
+    "diversity",
+]

@@ -1,0 +1,313 @@
+"""Candidates: the packed, ragged set of latent candidates of many samples. Everything else speaks it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvmdc import segments, storage
+
+ArrayLike = Any  # a tensor, a NumPy array, or what NumPy can make one of
+
+
+def as_tensor(values: ArrayLike) -> Tensor:
+    """A tensor that shares memory with `values` where it can, memory maps included."""
+    if isinstance(values, Tensor):
+        return values
+    # NumPy's asarray would turn a map into an ordinary read-only array, which could not be told from one that must be copied.
+    array = values if isinstance(values, np.memmap) else np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"Expected real numbers but got an array of {array.dtype}")
+    if not array.dtype.isnative or any(stride < 0 for stride in array.strides):  # torch has neither
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
+    # A read-only map would make torch warn; the package never writes to a candidate's arrays.
+    if not array.flags.writeable and not isinstance(array, np.memmap):
+        array = array.copy()
+    return storage.tensor_from_numpy(array)
+
+
+@dataclasses.dataclass(frozen=True)
+class Latent:
+    """Values of h: what a loss Δ(y1, h1, y2, h2) sees of its latent arguments. Fields share their leading shape.
+
+    `index` is the position among the sample's own candidates, `box` its corners (x1, y1, x2, y2) or None, `row` the
+    packed row, by which a loss of one's own may look up anything it knows about a candidate.
+
+    >>> h = Latent(index=torch.tensor([0, 3]), box=None)
+    >>> h.unsqueeze(1).index.shape
+    torch.Size([2, 1])
+    """
+
+    index: Tensor
+    box: Tensor | None = None
+    row: Tensor | None = None
+
+    def unsqueeze(self, dim: int) -> Latent:
+        """A new axis of length one among the leading ones, for broadcasting; `dim` counts from the front."""
+        box = None if self.box is None else self.box.unsqueeze(dim)
+        row = None if self.row is None else self.row.unsqueeze(dim)
+        return Latent(self.index.unsqueeze(dim), box, row)
+
+
+class Candidates:
+    """What the latent variable of each of n samples may be: T candidates in all, packed one sample after the other.
+
+    Args:
+        features: (T, d) what each candidate looks like, the x and h of Ψ(x, y, h). Float16, 32 or 64; may be mapped from disk.
+        counts: (n,) how many of the rows belong to each sample; they sum to T.
+        boxes: (T, 4) corners x1, y1, x2, y2 of each candidate, for losses and starts that speak of places.
+        phi: (T, d') features of its own for Φ(x, y, h), the conditional distribution; `features` where not given.
+
+    >>> c = Candidates(torch.eye(3), [2, 1])
+    >>> len(c), c.n_candidates, c.sample.tolist()
+    (2, 3, [0, 0, 1])
+    """
+
+    def __init__(self, features: ArrayLike, counts: ArrayLike, boxes: ArrayLike | None = None, phi: ArrayLike | None = None):
+        self.features = as_tensor(features)
+        if self.features.dim() != 2:
+            raise ValueError(f"features must have shape (T, d), but it has shape {tuple(self.features.shape)}")
+        if not self.features.is_floating_point():
+            self.features = self.features.to(torch.float32)
+        total, device = len(self.features), self.features.device
+        self.counts = _checked_counts(counts, total).to(device)
+        self.boxes = None if boxes is None else _checked_boxes(boxes, total).to(device)
+        self.phi = None if phi is None else as_tensor(phi).to(device)
+        _check_finite("features", self.features)
+        if self.phi is not None:
+            if self.phi.dim() != 2 or len(self.phi) != total:
+                raise ValueError(f"phi must have shape (T, d') with T = {total}, but it has shape {tuple(self.phi.shape)}")
+            if not self.phi.is_floating_point():
+                self.phi = self.phi.to(torch.float32)
+            _check_finite("phi", self.phi)
+
+    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None) -> Candidates:
+        """The same kind of set from parts that were checked already."""
+        new = object.__new__(Candidates)
+        new.features, new.counts, new.boxes, new.phi = features, counts, boxes, phi
+        return new
+
+    # ---- shape ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(n,): as an array of samples, which is how scikit-learn's splitters see it."""
+        return (len(self),)
+
+    @property
+    def n_candidates(self) -> int:
+        """T, the candidates of all samples."""
+        return len(self.features)
+
+    @property
+    def n_features(self) -> int:
+        """d, the length of one candidate's features."""
+        return self.features.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.features.device
+
+    @cached_property
+    def sample(self) -> Tensor:
+        """(T,) the sample that each row belongs to."""
+        return segments.segment_ids(self.counts)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """(n,) the first row of each sample."""
+        return self.counts.cumsum(0) - self.counts
+
+    def __repr__(self) -> str:
+        parts = f"{len(self)} samples, {self.n_candidates} candidates of {self.n_features} features"
+        parts += "" if self.boxes is None else ", boxes"
+        parts += "" if self.phi is None else f", phi of {self.phi.shape[1]}"
+        return f"Candidates({parts}, {self.features.dtype}, {self.device})"
+
+    def outputs(self, y: ArrayLike, n_classes: int | None = None) -> Tensor:
+        """(n,) class indices y of the samples on this device, refused where they are not in 0..n_classes−1 (from 0 up if None).
+
+        >>> Candidates(torch.eye(3), [2, 1]).outputs([1, 0])
+        tensor([1, 0])
+        """
+        labels = as_tensor(y).to(self.device)
+        if labels.shape != self.counts.shape:
+            raise ValueError(f"y must have shape ({len(self)},), one class a sample, but it has shape {tuple(labels.shape)}")
+        if labels.is_floating_point() and not bool((labels == labels.round()).all()):
+            raise ValueError("y must hold class indices, but it holds fractions")
+        labels = labels.long()
+        outside = ((labels < 0) | (labels >= (torch.inf if n_classes is None else n_classes))).nonzero().flatten()
+        if len(outside):
+            i, allowed = int(outside[0]), "≥ 0" if n_classes is None else f"in 0..{n_classes - 1}"
+            raise ValueError(f"y must hold class indices {allowed}, but y[{i}] is {int(labels[i])}")
+        return labels
+
+    # ---- which candidate -----------------------------------------------------------------------------------------
+
+    def rows(self, h: ArrayLike) -> Tensor:
+        """(n,) the packed rows of the candidates h, one for each sample.
+
+        >>> Candidates(torch.eye(3), [2, 1]).rows([1, 0])
+        tensor([1, 2])
+        """
+        h = as_tensor(h).to(self.device)
+        if h.shape != self.counts.shape:
+            raise ValueError(f"h must have shape ({len(self)},), one candidate a sample, but it has shape {tuple(h.shape)}")
+        if h.is_floating_point() or h.dtype == torch.bool:
+            raise ValueError(f"h must hold integers, candidate indices, but it is {h.dtype}")
+        bad = ((h < 0) | (h >= self.counts)).nonzero().flatten()
+        if len(bad):
+            i = int(bad[0])
+            raise ValueError(f"h[{i}] must lie in 0..{int(self.counts[i]) - 1}, the candidates of sample {i}, but it is {int(h[i])}")
+        return self.offsets + h.long()
+
+    def index(self, rows: Tensor) -> Tensor:
+        """The inverse of `rows`: positions among the samples' own candidates.
+
+        >>> Candidates(torch.eye(3), [2, 1]).index(torch.tensor([1, 2]))
+        tensor([1, 0])
+        """
+        return rows - self.offsets[self.sample[rows]]
+
+    def latent(self, rows: Tensor) -> Latent:
+        """The values of h at packed rows, as losses see them."""
+        return Latent(self.index(rows), None if self.boxes is None else self.boxes[rows], rows)
+
+    def select(self, h: ArrayLike) -> Candidates:
+        """The set that keeps one candidate h[i] of each sample: what remains when h is known.
+
+        >>> Candidates(torch.eye(3), [2, 1]).select([1, 0]).features
+        tensor([[0., 1., 0.],
+                [0., 0., 1.]])
+        """
+        return self._take(self.rows(h), torch.ones_like(self.counts))
+
+    def subset(self, index: ArrayLike) -> Candidates:
+        """The samples `index` (integers or a mask), in that order, with all of their candidates.
+
+        >>> Candidates(torch.eye(3), [2, 1]).subset([1]).features
+        tensor([[0., 0., 1.]])
+        """
+        chosen = as_tensor(index).to(self.device).reshape(-1)
+        if len(chosen) == 0 or (chosen.dtype == torch.bool and not bool(chosen.any())):
+            raise ValueError("index must choose at least one sample, but it chooses none")
+        if chosen.is_floating_point():
+            raise ValueError(f"index must hold integers or be a mask, but it is {chosen.dtype}")
+        if chosen.dtype == torch.bool and len(chosen) != len(self):
+            raise ValueError(f"a mask must have shape ({len(self)},), one value a sample, but it has shape ({len(chosen)},)")
+        chosen = chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()
+        counts = self.counts[chosen]
+        first = self.offsets[chosen] - (counts.cumsum(0) - counts)
+        rows = torch.arange(int(counts.sum()), device=self.device) + first.repeat_interleave(counts)
+        return self._take(rows, counts)
+
+    def __getitem__(self, index: Any) -> Candidates:
+        """`subset`, under the name by which scikit-learn takes folds."""
+        if isinstance(index, tuple):  # scikit-learn asks for X[index, ...]
+            index = index[0]
+        if isinstance(index, slice):
+            index = range(len(self))[index]
+        return self.subset(list(index) if isinstance(index, range) else index)
+
+    def _take(self, rows: Tensor, counts: Tensor) -> Candidates:
+        boxes = None if self.boxes is None else self.boxes[rows]
+        return self._like(self.features[rows], counts, boxes, None if self.phi is None else self.phi[rows])
+
+    # ---- other sets ----------------------------------------------------------------------------------------------
+
+    def for_phi(self) -> Candidates:
+        """The set as the conditional distribution sees it: `features` are those of Φ."""
+        return self if self.phi is None else self._like(self.phi, self.counts, self.boxes, None)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Candidates:
+        """The same set on another device, its features (and those of Φ) in another precision."""
+        device = device or self.device
+        phi = None if self.phi is None else self.phi.to(device, dtype or self.phi.dtype)
+        boxes = None if self.boxes is None else self.boxes.to(device)
+        return self._like(self.features.to(device, dtype or self.features.dtype), self.counts.to(device), boxes, phi)
+
+    @staticmethod
+    def concat(sets: Sequence[Candidates]) -> Candidates:
+        """The samples of several sets, one set after the other.
+
+        >>> len(Candidates.concat([Candidates(torch.eye(3), [2, 1]), Candidates(torch.eye(3), [3])]))
+        3
+        """
+        if not sets:
+            raise ValueError("concat needs at least one set, but got none")
+        for name in ("boxes", "phi"):
+            if len({getattr(s, name) is None for s in sets}) > 1:
+                raise ValueError(f"concat needs {name} in all of the sets or in none of them")
+        for name in ("features", "phi"):
+            lengths = [getattr(s, name).shape[1] for s in sets if getattr(s, name) is not None]
+            if len(set(lengths)) > 1:
+                raise ValueError(f"concat needs {name} of one length, but got lengths {lengths}")
+
+        def join(name: str) -> Tensor | None:
+            return None if getattr(sets[0], name) is None else torch.cat([getattr(s, name) for s in sets])
+
+        return Candidates(join("features"), join("counts"), join("boxes"), join("phi"))
+
+    # ---- on disk -------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write an npz with the arrays `features`, `counts` and, where given, `boxes` and `phi`; see `lvmdc.storage`."""
+        arrays = {"features": self.features, "counts": self.counts, "boxes": self.boxes, "phi": self.phi}
+        storage.save_arrays(path, {k: v.detach().cpu().numpy() for k, v in arrays.items() if v is not None})
+
+    @staticmethod
+    def load(path: str | Path, mmap: bool | None = None) -> Candidates:
+        """Read what `save`, or `numpy.savez(path, features=…, counts=…)`, wrote. Large files are mapped, not read,
+        unless `mmap` says otherwise. No pickle is ever opened."""
+        arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap)
+        try:
+            return Candidates(**arrays)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _checked_counts(counts: ArrayLike, total: int) -> Tensor:
+    counts = as_tensor(counts)
+    if counts.dim() != 1 or len(counts) == 0 or counts.is_floating_point() or counts.dtype == torch.bool:
+        raise ValueError(f"counts must be integers of shape (n,) with n ≥ 1, but it is {counts.dtype} of shape {tuple(counts.shape)}")
+    counts = counts.long()
+    empty = (counts < 1).nonzero().flatten()
+    if len(empty):
+        i = int(empty[0])
+        raise ValueError(f"counts must give every sample a candidate, but sample {i} has {int(counts[i])}")
+    if int(counts.sum()) != total:
+        raise ValueError(f"counts must sum to features.shape[0] = {total}, but it sums to {int(counts.sum())}")
+    return counts
+
+
+def _checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
+    boxes = as_tensor(boxes)
+    if boxes.shape != (total, 4):
+        raise ValueError(f"boxes must have shape (T, 4) with T = {total}, but it has shape {tuple(boxes.shape)}")
+    boxes = boxes.to(torch.float64 if boxes.dtype == torch.float64 else torch.float32)
+    _check_finite("boxes", boxes)
+    bad = ((boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1])).nonzero().flatten()
+    if len(bad):
+        i = int(bad[0])
+        raise ValueError(f"boxes must have x2 > x1 and y2 > y1, but boxes[{i}] is {boxes[i].tolist()}")
+    return boxes
+
+
+def _check_finite(name: str, values: Tensor, chunk: int = 1 << 24) -> None:
+    """Refuse NaN and infinities, a chunk of rows at a time so that a mapped file is not held in memory."""
+    step = max(1, chunk // max(1, values[0].numel()))
+    for start in range(0, len(values), step):
+        finite = torch.isfinite(values[start : start + step])
+        if not bool(finite.all()):
+            row = start + int((~finite).any(dim=1).nonzero()[0])
+            raise ValueError(f"{name} must be finite, but row {row} holds NaN or infinity")

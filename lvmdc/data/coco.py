@@ -1,0 +1,122 @@
+"""Pictures annotated in the format of COCO."""
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+from lvmdc.data.pictures import PictureSet
+from lvmdc.data.reading import picture_size
+
+log = logging.getLogger(__name__)
+
+
+def coco(json_path: str | Path, images_dir: str | Path | None = None) -> PictureSet:
+    """The pictures of a COCO annotation file that show exactly one category; the true box is the largest one of it.
+
+    A picture has one label here, so pictures with annotations of several categories, or of none, are left out; how many is
+    logged. Boxes of crowds (`iscrowd`) and boxes without an area count for the label but never as the true box; a picture that has
+    no other is left out. A box may reach over the edge of its picture by one pixel, as COCO's rounding does, and is cut
+    there. The classes are the categories that remain, in the order of the file.
+
+    Args:
+        json_path: a file with the lists `images`, `annotations` and `categories`.
+        images_dir: the folder that each `file_name` starts from; the folder of the JSON file where not given.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     Image.new("RGB", (6, 4)).save(f"{path}/1.png")
+    ...     table = {"images": [{"id": 7, "file_name": "1.png"}], "categories": [{"id": 3, "name": "cat"}],
+    ...              "annotations": [{"id": 1, "image_id": 7, "category_id": 3, "bbox": [1, 1, 3, 2]}]}
+    ...     _ = Path(path, "cats.json").write_text(json.dumps(table))
+    ...     coco(f"{path}/cats.json").boxes.tolist()
+    [[1.0, 1.0, 4.0, 3.0]]
+    """
+    path = Path(json_path)
+    directory = path.parent if images_dir is None else Path(images_dir)
+    images, annotations, categories = _tables(path)
+    if not directory.is_dir():
+        raise FileNotFoundError(f"the folder of pictures {directory} does not exist")
+    shown, largest = _shown(path, images, annotations, categories)
+    chosen = [key for key in images if len(shown[key]) == 1 and key in largest]
+    log.info(
+        "%s: %d of %d pictures are left out, since they do not show exactly one category", path, len(images) - len(chosen), len(images)
+    )
+    if not chosen:
+        raise ValueError(f"{path} has no picture whose annotations are all of one category")
+    files = [directory / images[key]["file_name"] for key in chosen]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} pictures are missing)")
+    found = {category for key in chosen for category in shown[key]}
+    kept = [category for category in categories if category in found]
+    y = [kept.index(next(iter(shown[key]))) for key in chosen]
+    boxes = [_placed(largest[key], images[key], file) for key, file in zip(chosen, files, strict=True)]
+    return PictureSet(files, [str(categories[c]["name"]) for c in kept], y, boxes, [str(images[key]["file_name"]) for key in chosen])
+
+
+def _tables(path: Path) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]], dict[Any, dict[str, Any]]]:
+    """Images by id, the annotations, categories by id."""
+    if not path.is_file():
+        raise FileNotFoundError(f"the annotation file {path} does not exist")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be text in UTF-8, but byte {error.start} is not") from None
+    for name, needs in (("images", ("id", "file_name")), ("annotations", ()), ("categories", ("id", "name"))):
+        rows = content.get(name) if isinstance(content, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"{path} must have a list {name!r} of objects, as COCO annotations have")
+        for i, row in enumerate(rows):
+            for key in needs:
+                if not isinstance(row.get(key), str if key == "file_name" else (str, int)):
+                    raise ValueError(f"{path}: {name}[{i}] must have a proper {key!r}, but it is {row.get(key)!r}")
+        if needs and len({row["id"] for row in rows}) < len(rows):
+            raise ValueError(f"{path}: {name} must have ids that differ, but two are the same")
+    return {row["id"]: row for row in content["images"]}, content["annotations"], {row["id"]: row for row in content["categories"]}
+
+
+def _shown(
+    path: Path, images: dict[Any, dict[str, Any]], annotations: list[dict[str, Any]], categories: dict[Any, dict[str, Any]]
+) -> tuple[dict[Any, set[Any]], dict[Any, list[float]]]:
+    """The categories that each image shows, and its largest usable box x, y, width, height where it has one."""
+    shown: dict[Any, set[Any]] = {key: set() for key in images}
+    largest: dict[Any, list[float]] = {}
+    for annotation in annotations:
+        where = f"{path}: annotation {annotation.get('id', '?')}"
+        image, category = annotation.get("image_id"), annotation.get("category_id")
+        for kind, key, known in (("image", image, images), ("category", category, categories)):
+            if not isinstance(key, str | int) or key not in known:
+                raise ValueError(f"{where} names the {kind} {key!r}, which is not in the file's list")
+        shown[image].add(category)
+        box = _box(annotation.get("bbox"), where)
+        usable = box[2] > 0 and box[3] > 0 and not annotation.get("iscrowd")
+        if usable and (image not in largest or box[2] * box[3] > largest[image][2] * largest[image][3]):
+            largest[image] = box
+    return shown, largest
+
+
+def _box(box: Any, where: str) -> list[float]:
+    numbers = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and math.isfinite(v) for v in box)
+    if not numbers:
+        raise ValueError(f"{where} must have a bbox of four numbers x, y, width, height, but it is {box!r}")
+    return [float(v) for v in box]
+
+
+def _placed(box: list[float], image: dict[str, Any], file: Path) -> list[float]:
+    """Corners of the box x, y, width, height, inside the picture."""
+    width, height = picture_size(file)
+    said = (image.get("width", width), image.get("height", height))
+    if said != (width, height):
+        raise ValueError(f"{file} is {width} by {height} pixels, but its annotations are for a picture of {said[0]} by {said[1]}")
+    x, y, w, h = box
+    if x < -1 or y < -1 or x + w > width + 1 or y + h > height + 1:
+        raise ValueError(f"{file}: the box {box} (x, y, width, height) must lie inside the picture, which is {width} by {height} pixels")
+    corners = [max(x, 0.0), max(y, 0.0), min(x + w, width), min(y + h, height)]
+    if corners[2] <= corners[0] or corners[3] <= corners[1]:
+        raise ValueError(f"{file}: the box {box} (x, y, width, height) must lie inside the picture, but it is outside its edge")
+    return corners

@@ -1,0 +1,73 @@
+"""A picture file as pixels, whatever its mode."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 turn the picture by a quarter
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """A picture of any mode in RGB: 16 bits are scaled to 8, and what is transparent shows white, as in a viewer.
+
+    >>> to_rgb(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))
+    (255, 255, 255)
+    """
+    if image.mode.startswith("I"):
+        # Pillow's own conversion of 16-bit pictures clips at 255: they would come out white.
+        levels = np.asarray(image).astype(np.int64)
+        if levels.size and (levels.min() < 0 or levels.max() > 65535):
+            raise ValueError(f"its grey values must lie in 0..65535, but they span {levels.min()}..{levels.max()}")
+        return Image.fromarray(np.round(levels / 257).astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise ValueError("it holds floating point values, whose range is not known; save it with 8 or 16 bits")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def read_picture(path: str | Path) -> Image.Image:
+    """The picture in RGB, upright as its EXIF orientation says. A file that cannot be read whole is refused by name.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("CMYK", (4, 3)).save(f"{folder}/a.jpg")
+    ...     read_picture(f"{folder}/a.jpg").size
+    (4, 3)
+    """
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return to_rgb(ImageOps.exif_transpose(image))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except Exception as error:  # Pillow's decoders raise a dozen kinds for a damaged file
+        raise _unreadable(path, error) from error
+
+
+def picture_size(path: str | Path) -> tuple[int, int]:
+    """Width and height of the upright picture, from the head of the file alone.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("L", (4, 3)).save(f"{folder}/a.png")
+    ...     picture_size(f"{folder}/a.png")
+    (4, 3)
+    """
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            return (height, width) if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except Exception as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str | Path, error: Exception) -> ValueError:
+    # Pillow's message for a file that is no picture repeats the path.
+    reason = "it is not a picture" if isinstance(error, Image.UnidentifiedImageError) else str(error) or type(error).__name__
+    return ValueError(f"{path} cannot be read as a picture: {reason}")

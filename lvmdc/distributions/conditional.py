@@ -1,0 +1,109 @@
+"""P_θ, the conditional distribution of the latent variable in training."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.distributions.on_samples import Conditional
+from lvmdc.distributions.prediction import module_scores
+from lvmdc.inference import own_class
+from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.segments import segment_log_softmax
+
+
+class ConditionalModel(nn.Module, ABC):
+    """P_θ(h | x, y): what is believed of h when x and y are known. A subclass gives scores; they are normalised in log space."""
+
+    @abstractmethod
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        """(T,): θ·Φ(x_i, y_i, h) or what stands for it; −inf where class y_i has no such candidate."""
+
+    def log_prob(self, candidates: Candidates, y: Tensor) -> Tensor:
+        """(T,): log P_θ(h | x_i, y_i) (5)."""
+        log_p = segment_log_softmax(self.scores(candidates, y), candidates.counts)
+        if bool(log_p.isnan().any()):
+            i = int(candidates.sample[log_p.isnan()][0])
+            raise ValueError(
+                f"scores must be numbers, and not −inf for all candidates of a sample, but they are for sample {i}, class {int(y[i])}"
+            )
+        return log_p
+
+    def forward(self, candidates: Candidates, y: ArrayLike) -> Conditional:
+        y = candidates.outputs(y)
+        return Conditional(candidates, y, self.log_prob(candidates, y).exp())
+
+
+class LogLinear(ConditionalModel):
+    """exp(θ·Φ(x, y, h)) / Z (5), with the joint feature map Φ on the candidates' own `phi`, class blocks where none is given.
+
+    >>> p_theta = LogLinear(torch.tensor([[0.0, 1.0986]]))
+    >>> p_theta(Candidates(torch.eye(2), [2]), [0]).p.detach()
+    tensor([0.2500, 0.7500])
+    """
+
+    def __init__(self, theta: Tensor, joint: JointFeatureMap | None = None):
+        super().__init__()
+        self.joint = ClassBlocks(len(theta)) if joint is None else joint
+        self.theta = nn.Parameter(theta.detach().clone())
+
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        return self.joint.own_scores(candidates.for_phi(), self.theta.flatten(), y)
+
+
+class NeuralConditional(ConditionalModel):
+    """Scores by any module that maps the features of Φ (T, d') to class scores (T, K), of which the column y_i is taken.
+
+    >>> NeuralConditional(torch.nn.Linear(2, 3))(Candidates(torch.eye(2), [2]), [1]).p.shape
+    torch.Size([2])
+    """
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        return own_class(candidates, module_scores(self.module, candidates.for_phi()), y)
+
+
+class Uniform(ConditionalModel):
+    """Every candidate that class y has is as likely as any other: P_θ at θ = 0.
+
+    >>> Uniform()(Candidates(torch.eye(2), [2]), [0]).p
+    tensor([0.5000, 0.5000])
+    """
+
+    def __init__(self, joint: JointFeatureMap | None = None):
+        super().__init__()
+        self.joint = joint
+
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        zeros = torch.zeros(candidates.n_candidates, device=candidates.device, dtype=score_dtype(candidates))
+        return zeros if self.joint is None else zeros.masked_fill(~self.joint.has(candidates, y), -torch.inf)
+
+
+class Fixed(ConditionalModel):
+    """A delta: all mass on one candidate h (n,) of each sample, as where h is known and as in ILSVM.
+
+    >>> Fixed(torch.tensor([1]))(Candidates(torch.eye(2), [2]), [0]).p
+    tensor([0., 1.])
+    """
+
+    def __init__(self, h: Tensor):
+        super().__init__()
+        self.h = h
+
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        scores = torch.full((candidates.n_candidates,), -torch.inf, device=candidates.device, dtype=score_dtype(candidates))
+        scores[candidates.rows(self.h)] = 0
+        return scores
+
+
+def score_dtype(candidates: Candidates) -> torch.dtype:
+    """The precision of scores and probabilities: that of the features, float32 at least.
+
+    >>> score_dtype(Candidates(torch.eye(2, dtype=torch.float16), [2]))
+    torch.float32
+    """
+    return torch.float64 if candidates.features.dtype == torch.float64 else torch.float32

@@ -1,0 +1,9 @@
+"""What a candidate looks like, and the way from pictures to candidates."""
+
+from lvmdc.features.base import Features
+from lvmdc.features.build import build_candidates
+from lvmdc.features.cache import cache_key, cache_path
+from lvmdc.features.hog import HOG
+from lvmdc.features.truth import true_candidate
+
+__all__ = ["HOG", "Features", "build_candidates", "cache_key", "cache_path", "true_candidate"]

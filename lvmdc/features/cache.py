@@ -1,0 +1,51 @@
+"""The key under which computed candidates are kept: it belongs to their inputs."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from lvmdc.data.pictures import PictureSet
+from lvmdc.features.base import Features
+from lvmdc.proposals.base import Proposals
+
+FORMAT = 1  # raise it when the same inputs give other numbers, and old caches are left alone
+
+
+def cache_key(pictures: PictureSet, proposals: Proposals, features: Features) -> str:
+    """SHA-256 of everything that the candidates depend on: the pictures' contents, names and order, and the settings.
+
+    Labels and true boxes are not among it: candidates do not depend on them.
+
+    >>> import numpy as np
+    >>> from lvmdc.features.hog import HOG
+    >>> from lvmdc.proposals import WindowGrid
+    >>> pictures = PictureSet([np.zeros((64, 64), np.uint8)], ["cat"], [0])
+    >>> cache_key(pictures, WindowGrid(), HOG()) == cache_key(pictures, WindowGrid(stride=4), HOG())
+    False
+    """
+    key = hashlib.sha256()
+    key.update(_canonical({"format": FORMAT, "proposals": _described(proposals), "features": _described(features)}))
+    for i, name in enumerate(pictures.names):
+        key.update(_canonical([name, pictures.digest(i)]))
+    return key.hexdigest()
+
+
+def cache_path(cache_dir: str | Path, key: str) -> Path:
+    """Where the candidates of a key lie.
+
+    >>> cache_path("cache", "ab12").as_posix()
+    'cache/candidates-ab12.npz'
+    """
+    return Path(cache_dir) / f"candidates-{key}.npz"
+
+
+def _described(part: Proposals | Features) -> dict[str, Any]:
+    return {"kind": f"{type(part).__module__}.{type(part).__qualname__}", "settings": part.settings()}
+
+
+def _canonical(value: Any) -> bytes:
+    try:
+        return json.dumps(value, sort_keys=True).encode() + b"\n"
+    except TypeError as error:
+        raise TypeError(f"settings() must return plain values that JSON can write: {error}") from None

@@ -1,0 +1,124 @@
+"""Joint feature maps: how w scores every (y, h), and how Ψ adds up."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+
+CHUNK_NUMBERS = 1 << 23  # features that are converted or gathered at a time: 64 MB in float64
+
+
+class JointFeatureMap(ABC):
+    """Ψ(x, y, h), known only by two things: the scores w·Ψ(x, y, h) of all (y, h), and the sum of Ψ over a selection.
+
+    Class-dependent features, weights shared between classes and latent sets that depend on y all fit behind these two, and
+    every solver works on them. A candidate that class y does not have scores −inf there, whatever w is.
+
+    >>> class Shared(JointFeatureMap):  # one weight vector for all classes, and a bias for each of the two
+    ...     def scores(self, candidates, w):
+    ...         return (candidates.features @ w[:-2].to(candidates.features.dtype))[:, None] + w[-2:]
+    ...     def sum(self, candidates, y, rows, weight=None):
+    ...         weight = torch.ones(len(rows)) if weight is None else weight
+    ...         bias = torch.zeros(2).index_add(0, y, weight.float())
+    ...         return torch.cat([weight.float() @ candidates.features[rows], bias]).double()
+    >>> Shared().size(Candidates(torch.eye(3), [3]))
+    5
+    """
+
+    @abstractmethod
+    def scores(self, candidates: Candidates, w: Tensor) -> Tensor:
+        """(T, K): w·Ψ(x, y, h) of every candidate under every class; −inf where class y has no such candidate."""
+
+    @abstractmethod
+    def sum(self, candidates: Candidates, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
+        """(D,) in float64: Σ_j weight_j Ψ(x, y_j, h_j) over a selection of classes y (m,) and packed rows (m,)."""
+
+    def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
+        """(T,): the scores under each sample's own class y (n,)."""
+        return self.scores(candidates, w).gather(1, y[candidates.sample, None])[:, 0]
+
+    def size(self, candidates: Candidates) -> int:
+        """D, the length of w."""
+        nothing = torch.zeros(0, dtype=torch.long, device=candidates.device)
+        return len(self.sum(candidates, nothing, nothing))
+
+    def has(self, candidates: Candidates, y: Tensor) -> Tensor:
+        """(T,) whether each candidate is one that its sample's class y (n,) has."""
+        nothing = torch.zeros(self.size(candidates), dtype=torch.float64, device=candidates.device)
+        return self.own_scores(candidates, nothing, y) > -torch.inf
+
+
+class ClassBlocks(JointFeatureMap):
+    """The default: the candidate's features in the block of class y, so w is a (K, d) table and a score is one matrix product.
+
+    >>> c = Candidates(torch.eye(2), [2])
+    >>> ClassBlocks(2).scores(c, torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
+
+    def __init__(self, n_classes: int):
+        self.n_classes = n_classes
+
+    def scores(self, candidates: Candidates, w: Tensor) -> Tensor:
+        return product(candidates.features, w.reshape(self.n_classes, -1))
+
+    def sum(self, candidates: Candidates, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
+        features = candidates.features
+        blocks = torch.zeros(self.n_classes, features.shape[1], dtype=torch.float64, device=features.device)
+        step = max(1, CHUNK_NUMBERS // max(1, features.shape[1]))
+        for start in range(0, len(rows), step):
+            part = features[rows[start : start + step]].to(torch.float64)
+            if weight is not None:
+                part = part * weight[start : start + step, None]
+            blocks.index_add_(0, y[start : start + step], part)
+        return blocks.flatten()
+
+    def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
+        blocks = w.reshape(self.n_classes, -1)
+        labels, length = torch.unique_consecutive(y, return_counts=True)
+        if len(labels) > 2 * self.n_classes:
+            return super().own_scores(candidates, w, y)
+        # Samples stand sorted by class: each class needs one product with its own rows only, K times less work.
+        ends = (candidates.offsets + candidates.counts)[length.cumsum(0) - 1].tolist()
+        starts = [0, *ends[:-1]]
+        parts = zip(labels.tolist(), starts, ends, strict=True)
+        return torch.cat([product(candidates.features[a:b], blocks[k, None])[:, 0] for k, a, b in parts])
+
+
+def product(features: Tensor, table: Tensor) -> Tensor:
+    """features @ tableᵀ, (T, d) × (K, d) → (T, K), in float32 at least; half-precision features are widened by chunks.
+
+    >>> product(torch.ones(1, 2, dtype=torch.float16), torch.tensor([[1.0, 2.0]]))
+    tensor([[3.]])
+    """
+    if features.requires_grad:  # widened as a whole, since the graph holds it anyway
+        features = features.to(torch.promote_types(features.dtype, torch.float32))
+    if features.dtype in (torch.float32, torch.float64):
+        return features @ table.to(features.dtype).T
+    return _ChunkedProduct.apply(features, table.to(torch.float32))
+
+
+class _ChunkedProduct(torch.autograd.Function):
+    """A product that never holds a widened copy of the features, forwards or backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, table: Tensor) -> Tensor:
+        ctx.save_for_backward(features)
+        return torch.cat([part.to(table.dtype) @ table.T for part in _chunks(features)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        (features,) = ctx.saved_tensors
+        parts = _chunks(features)
+        pieces = zip(grads[0].split(len(parts[0])), parts, strict=True)
+        return None, torch.stack([g.T @ part.to(g.dtype) for g, part in pieces]).sum(0)
+
+
+def _chunks(features: Tensor) -> tuple[Tensor, ...]:
+    return features.split(max(1, CHUNK_NUMBERS // max(1, features.shape[1])))

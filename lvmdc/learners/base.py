@@ -1,0 +1,189 @@
+"""What all learners share: the outer loop, prediction, score and the record of how it went."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, get_args
+
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from torch import Tensor
+from tqdm import tqdm
+
+from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.distributions import ConditionalModel, LinearPrediction
+from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.learners import checks
+from lvmdc.learners.training import Training
+from lvmdc.losses import Loss, ZeroOneLoss, check_loss
+from lvmdc.solvers.start import Init
+
+
+class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
+    """Learns w, and what it believes of h, by outer iterations `step()` that `fit` repeats until (11) falls by less than C·ε.
+
+    Constructors only store; what is learned ends in an underscore: `coef_` (K, d), or the w of one's own `joint` map,
+    `objective_`, `history_` (one row an outer iteration), `n_iter_`, `converged_`, `n_classes_`.
+
+    Args:
+        loss: Δ; the 0/1 loss where not given.
+        C: weight of the mean slack in (11).
+        tol: ε; learning stops when an outer iteration lowers the objective by less than C·ε.
+        init: the first h*: `random`, `central` (needs boxes), `uniform` (the mean of all candidates) or `given` (`fit(..., h_init=…)`).
+        seed: of everything random.
+        n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.
+        max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
+        n_classes: K; one more than the highest y where not given.
+        joint: a joint feature map of one's own; class blocks where not given.
+        memory_budget: bytes for Δ between candidates; a quarter of what is free where not given.
+        verbose: show a progress bar.
+    """
+
+    coef_: Tensor
+    history_: list[dict[str, float]]
+
+    def __init__(
+        self,
+        loss: Loss | None = None,
+        C: float = 1.0,
+        tol: float = 1e-3,
+        init: Init = "random",
+        seed: int = 0,
+        n_init: int = 1,
+        max_iter: int = 50,
+        n_classes: int | None = None,
+        joint: JointFeatureMap | None = None,
+        memory_budget: int | None = None,
+        verbose: bool = False,
+    ):
+        self.loss, self.C, self.tol, self.init, self.seed, self.n_init, self.max_iter = loss, C, tol, init, seed, n_init, max_iter
+        self.n_classes, self.joint, self.memory_budget, self.verbose = n_classes, joint, memory_budget, verbose
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None) -> LatentLearner:
+        """Learn from samples with outputs y (n,), and h (n,) where the latent variable is known, −1 where it is not."""
+        lowest: dict[str, Any] | None = None
+        for start in range(self.n_init):
+            self.begin(candidates, y, h, h_init, self.seed + start)
+            self._run(f"{type(self).__name__}, start {start + 1} of {self.n_init}" if self.n_init > 1 else type(self).__name__)
+            if lowest is None or self.objective_ < lowest["history_"][-1]["objective"]:
+                lowest = dict(self.__dict__)
+        self.__dict__.update(lowest or {})
+        if not self.converged_:
+            last = self.history_[-1]
+            warnings.warn(
+                f"{type(self).__name__} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
+                f" (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _run(self, title: str) -> None:
+        with tqdm(total=self.max_iter, desc=title, unit="iteration", disable=not self.verbose) as bar:
+            while not self.converged_ and self.n_iter_ < self.max_iter:
+                row = self.step()
+                bar.update()
+                bar.set_postfix(objective=f"{row['objective']:.4f}", loss=f"{row['loss']:.4f}")
+
+    def begin(
+        self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
+    ) -> None:
+        """Check everything and make ready for `step`, as `fit` does first."""
+        self._check_parameters()
+        self.seed_ = self.seed if seed is None else seed
+        candidates = checks.check_candidates(candidates)
+        labels = checks.check_outputs(y, candidates, self.n_classes)
+        self.n_classes_ = int(labels.max()) + 1 if self.n_classes is None else self.n_classes
+        self.n_features_in_ = candidates.n_features
+        self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
+        self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
+        check_loss(self.loss_, candidates, labels, self.n_classes_)
+        allowed = self.joint_.has(candidates, labels)
+        known = self._known(checks.check_latents(h, candidates, allowed))
+        given = checks.check_latents(h_init, candidates, allowed, "h_init")
+        if self.init == "given" and bool(((given < 0) & (known < 0)).any()):
+            i = int(((given < 0) & (known < 0)).nonzero()[0])
+            raise ValueError(f"init='given' needs h_init= with a candidate for every sample whose h is unknown, but sample {i} has none")
+        self._training = Training(self, candidates, labels, known, allowed, given.clamp(min=0))
+        self.history_, self.n_iter_, self.converged_ = [], 0, False
+        self._begin()
+
+    def step(self) -> dict[str, float]:
+        """One outer iteration; its row of the history."""
+        started, self.n_iter_ = time.perf_counter(), self.n_iter_ + 1
+        row = self._step()
+        w = self._training.point.w
+        self.coef_ = w.reshape(self.n_classes_, -1) if self.joint is None else w
+        row = {"iteration": self.n_iter_, **row, "passes": self._training.passes, "seconds": time.perf_counter() - started}
+        self.history_.append(row)
+        return row
+
+    @property
+    def objective_(self) -> float:
+        """(11) at the end."""
+        self._check_fitted("objective_")
+        return self.history_[-1]["objective"]
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Set the first posterior."""
+
+    @abstractmethod
+    def _step(self) -> dict[str, float]:
+        """Advance w and the posterior, set `converged_` and return the terms of the objective and what else is worth a column."""
+
+    @abstractmethod
+    def _conditional(self) -> ConditionalModel:
+        """P_θ after learning."""
+
+    def _known(self, known: Tensor) -> Tensor:
+        return known
+
+    def _check_parameters(self) -> None:
+        checks.check_positive("C", self.C)
+        checks.check_positive("tol", self.tol)
+        checks.check_choice("init", self.init, get_args(Init))
+        for name in ("max_iter", "n_init"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+
+    # ---- using ---------------------------------------------------------------------------------------------------
+
+    def predict(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
+        """(y(w), h(w)): classes (n,) and candidate indices (n,) (3)."""
+        return self.prediction(candidates).predict(candidates)
+
+    def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:
+        """(T,): P_θ(h | x, y), which sums to one over each sample's candidates."""
+        self._check_input(candidates, "predict_latent_proba")
+        labels = checks.check_outputs(y, candidates, self.n_classes_)
+        with torch.no_grad():
+            return self._conditional()(candidates, labels).p
+
+    def score(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None) -> float:
+        """1 − mean loss against the truth (y, h); without h, 1 − the share of wrong classes, which is all that can be told then."""
+        y_hat, h_hat = self.predict(candidates)
+        labels = checks.check_outputs(y, candidates, self.n_classes_)
+        if h is None:
+            return 1 - float((y_hat != labels).double().mean())
+        return 1 - float(self.loss_.between(candidates, labels, h, y_hat, h_hat).mean())
+
+    def prediction(self, candidates: Candidates) -> LinearPrediction:
+        """P_w, for scores, loss-augmented prediction and the k best, on candidates that it fits."""
+        self._check_input(candidates, "predict")
+        return LinearPrediction(self.coef_, self.joint_).requires_grad_(False)
+
+    def _check_fitted(self, what: str) -> None:
+        if not getattr(self, "history_", None):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit before {what}")
+
+    def _check_input(self, candidates: Any, what: str) -> None:
+        self._check_fitted(what)
+        given = checks.check_candidates(candidates).n_features
+        if given != self.n_features_in_:
+            raise ValueError(f"candidates must have {self.n_features_in_} features, as in fit, but they have {given}")

@@ -1,0 +1,28 @@
+"""Block coordinate descent: w by CCCP under a fixed posterior, then the posterior under a fixed w."""
+
+from abc import abstractmethod
+
+from lvmdc.learners.base import LatentLearner
+from lvmdc.objective import Objective
+
+MAX_ROUNDS = 100  # CCCP rounds in one outer iteration at most
+
+
+class BlockLearner(LatentLearner):
+    """An outer iteration is the w block (13), then the posterior block; learning stops when together they gain less than C·ε."""
+
+    @abstractmethod
+    def _step_posterior(self) -> float:
+        """The posterior block; what it gained of its own objective."""
+
+    @abstractmethod
+    def _objective(self) -> Objective: ...
+
+    def _step(self) -> dict[str, float]:
+        t = self._training
+        w_block = t.cccp.run(t.expected_loss(), MAX_ROUNDS)
+        gained = self._step_posterior()
+        decrease = w_block.decrease + gained
+        self.converged_ = w_block.converged and decrease <= t.cccp.tolerance
+        row = {**self._objective().terms(), **t.measures()}
+        return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}

@@ -1,0 +1,77 @@
+"""What a learner refuses at its door: one clear sentence before any work."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import ArrayLike, Candidates, as_tensor
+
+
+def check_candidates(candidates: Any) -> Candidates:
+    """Refuse what is not a `Candidates`."""
+    if not isinstance(candidates, Candidates):
+        raise TypeError(f"Expected a Candidates object but got {type(candidates).__name__}; see lvmdc.Candidates(features, counts)")
+    return candidates
+
+
+def check_positive(name: str, value: float, zero: bool = False) -> None:
+    """Refuse a weight or tolerance that is not a positive number.
+
+    >>> check_positive("C", -1.0)
+    Traceback (most recent call last):
+    ValueError: C must be a positive number, but it is -1.0
+    """
+    good = isinstance(value, int | float) and math.isfinite(value) and (value > 0 or (zero and value == 0))
+    if not good:
+        raise ValueError(f"{name} must be a {'' if zero else 'positive '}number{' ≥ 0' if zero else ''}, but it is {value}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a name that is not among the choices.
+
+    >>> check_choice("theta_bound", "slak", ("prediction", "slack"))
+    Traceback (most recent call last):
+    ValueError: theta_bound must be one of prediction, slack, but it is 'slak'
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, but it is {value!r}")
+
+
+def check_outputs(y: ArrayLike, candidates: Candidates, n_classes: int | None) -> Tensor:
+    """(n,) class indices on the candidates' device, in 0..n_classes−1 (any from 0 up where n_classes is None)."""
+    labels = as_tensor(y).to(candidates.device)
+    if labels.shape != (len(candidates),):
+        raise ValueError(f"y must have shape ({len(candidates)},), one class a sample, but it has shape {tuple(labels.shape)}")
+    if labels.is_floating_point() and not bool((labels == labels.round()).all()):
+        raise ValueError("y must hold class indices, but it holds fractions")
+    labels = labels.long()
+    outside = labels < 0 if n_classes is None else (labels < 0) | (labels >= n_classes)
+    if bool(outside.any()):
+        i = int(outside.nonzero()[0])
+        allowed = "≥ 0" if n_classes is None else f"in 0..{n_classes - 1}"
+        raise ValueError(f"y must hold class indices {allowed}, but y[{i}] is {int(labels[i])}")
+    return labels
+
+
+def check_latents(h: ArrayLike | None, candidates: Candidates, allowed: Tensor, name: str = "h") -> Tensor:
+    """(n,) packed rows of candidate indices h, −1 where h is −1 or None: unknown."""
+    if h is None:
+        return torch.full_like(candidates.counts, -1)
+    index = as_tensor(h).to(candidates.device)
+    if index.shape != (len(candidates),):
+        raise ValueError(f"{name} must have shape ({len(candidates)},), one candidate a sample, but it has shape {tuple(index.shape)}")
+    if index.is_floating_point():
+        raise ValueError(f"{name} must hold integers, candidate indices or −1 where unknown, but it is {index.dtype}")
+    index = index.long()
+    bad = ((index < -1) | (index >= candidates.counts)).nonzero().flatten()
+    if len(bad):
+        i = int(bad[0])
+        raise ValueError(f"{name}[{i}] must lie in 0..{int(candidates.counts[i]) - 1}, or be −1 where unknown, but it is {int(index[i])}")
+    rows = torch.where(index >= 0, candidates.offsets + index, -1)
+    missing = ((rows >= 0) & ~allowed[rows.clamp(min=0)]).nonzero().flatten()
+    if len(missing):
+        i = int(missing[0])
+        raise ValueError(f"{name}[{i}] is candidate {int(index[i])}, which the class of sample {i} does not have")
+    return rows

@@ -1,0 +1,134 @@
+"""DISC: two distributions that agree by a loss-based dissimilarity coefficient.
+
+M. P. Kumar, B. Packer, D. Koller, Modeling latent variable uncertainty for loss-based learning, ICML 2012.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, Uniform
+from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.learners import checks
+from lvmdc.learners.blocks import BlockLearner
+from lvmdc.losses import Loss
+from lvmdc.objective import Objective
+from lvmdc.solvers.lbfgs import lbfgs
+from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
+from lvmdc.solvers.ssd import ssd
+from lvmdc.solvers.start import Init
+
+ThetaSolver = Literal["lbfgs", "ssd"]
+THETA_TOL = 0.1  # the θ block is solved to this share of C·ε
+
+
+class DISC(BlockLearner):
+    """½‖w‖² + J/2 ‖θ‖² + C/n Σ_i (ξ_i(w, θ) − β H_i(θ)) (11) by block coordinate descent: w by CCCP, then θ.
+
+    What it takes beyond `LatentLearner`:
+
+    Args:
+        J: weight of ‖θ‖² in (11).
+        beta: β of the dissimilarity coefficient (2), in (0, 1).
+        theta_bound: what the θ block minimises, the expected loss of the prediction (`prediction`, (15)) or its bound (`slack`, (16)).
+            With `slack` every step lowers (11); with `prediction` every block lowers its own objective, and P_θ learns more.
+        theta_solver: `lbfgs`, or `ssd`, Algorithm 2.
+        conditional: P_θ: `log_linear`, `uniform` (nothing is learned of h), or a module that maps features (T, d') to scores (T, K).
+        joint_phi: a joint feature map for Φ; `joint` where not given.
+
+    >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])  # two samples, of which the first candidate tells the class
+    >>> model = DISC(C=10.0).fit(Candidates(x, [2, 2]), [0, 1])
+    >>> model.predict(Candidates(x, [2, 2]))
+    (tensor([0, 1]), tensor([0, 0]))
+    >>> round(model.objective_, 2)
+    0.43
+    """
+
+    def __init__(
+        self,
+        loss: Loss | None = None,
+        C: float = 1.0,
+        J: float = 0.1,
+        beta: float = 0.1,
+        tol: float = 1e-3,
+        init: Init = "random",
+        seed: int = 0,
+        n_init: int = 1,
+        max_iter: int = 50,
+        theta_bound: ThetaBound = "prediction",
+        theta_solver: ThetaSolver = "lbfgs",
+        conditional: str | nn.Module = "log_linear",
+        n_classes: int | None = None,
+        joint: JointFeatureMap | None = None,
+        joint_phi: JointFeatureMap | None = None,
+        memory_budget: int | None = None,
+        verbose: bool = False,
+    ):
+        super().__init__(loss, C, tol, init, seed, n_init, max_iter, n_classes, joint, memory_budget, verbose)
+        self.J, self.beta, self.theta_bound, self.theta_solver = J, beta, theta_bound, theta_solver
+        self.conditional, self.joint_phi = conditional, joint_phi
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.check_positive("J", self.J, zero=True)
+        if not (isinstance(self.beta, int | float) and 0 < self.beta < 1):
+            raise ValueError(f"beta must lie in (0, 1), but it is {self.beta}")
+        checks.check_choice("theta_bound", self.theta_bound, get_args(ThetaBound))
+        checks.check_choice("theta_solver", self.theta_solver, get_args(ThetaSolver))
+        if not isinstance(self.conditional, nn.Module):
+            checks.check_choice("conditional", self.conditional, ("log_linear", "uniform"))
+
+    def _begin(self) -> None:
+        self.model_ = self._make_conditional(self._training.candidates)
+        self._refresh()
+
+    def _make_conditional(self, candidates: Candidates) -> ConditionalModel:
+        self.joint_phi_ = self.joint_phi or self.joint or ClassBlocks(self.n_classes_)
+        if isinstance(self.conditional, nn.Module):
+            return NeuralConditional(self.conditional)
+        if self.conditional == "uniform":
+            return Uniform(self.joint)
+        size = self.joint_phi_.size(candidates.for_phi())
+        shape = (self.n_classes_, size // self.n_classes_) if isinstance(self.joint_phi_, ClassBlocks) else (size,)
+        return LogLinear(torch.zeros(shape, dtype=torch.float64, device=candidates.device), self.joint_phi_)
+
+    def _refresh(self) -> None:
+        t = self._training
+        with torch.no_grad():
+            t.p = with_known(self.model_.log_prob(t.candidates, t.y).exp(), t.bound, t.known)
+
+    def _objective(self) -> Objective:
+        return self._training.objective(self.beta, self._theta_norm())
+
+    def _step_posterior(self) -> float:
+        if not list(self.model_.parameters()):
+            return 0.0
+        t = self._training
+        problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self.beta, self.theta_bound, t.known)
+        if self.theta_solver == "lbfgs":
+            gained = lbfgs(problem, THETA_TOL * self.C * self.tol)
+        else:
+            gained = ssd(problem, seed=self.seed_ + self.n_iter_)
+        t.extra_passes += problem.evaluations
+        self._refresh()
+        return gained
+
+    def _theta_norm(self) -> float:
+        return 0.5 * self.J * sum(float(p.detach().double().square().sum()) for p in self.model_.parameters())
+
+    @property
+    def theta_(self) -> Tensor:
+        """θ: (K, d') for class blocks, one vector for any other P_θ."""
+        self._check_fitted("theta_")
+        if isinstance(self.model_, LogLinear):
+            return self.model_.theta.detach()
+        return torch.cat([torch.zeros(0), *(p.detach().flatten() for p in self.model_.parameters())])
+
+    def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:
+        """(T,): P_θ(h | x, y) (5), which sums to one over each sample's candidates."""
+        return super().predict_latent_proba(candidates, y)
+
+    def _conditional(self) -> ConditionalModel:
+        return self.model_

@@ -1,0 +1,62 @@
+"""The latent structural SVM, adapted to losses that depend on h as in section 6.1."""
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions import ConditionalModel
+from lvmdc.joint import JointFeatureMap
+from lvmdc.learners.base import LatentLearner
+from lvmdc.segments import segment_argmax
+
+
+class Imputed(ConditionalModel):
+    """All mass on argmax_h w·Ψ(x, y, h): what a latent SVM believes of h.
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> Imputed(torch.tensor([1.0, 2.0]), ClassBlocks(1))(Candidates(torch.eye(2), [2]), [0]).p
+    tensor([0., 1.])
+    """
+
+    def __init__(self, w: Tensor, joint: JointFeatureMap):
+        super().__init__()
+        self.w, self.joint = w, joint
+
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        own = self.joint.own_scores(candidates, self.w.flatten(), y)
+        rows = segment_argmax(own, candidates.counts)
+        return torch.full_like(own, -torch.inf).index_fill(0, rows, 0.0)
+
+
+class LSVM(LatentLearner):
+    """½‖w‖² + C/n Σ_i ξ_i, where ξ_i measures the loss from h*_i = argmax_h w·Ψ(x_i, y_i, h): one CCCP round an outer iteration.
+
+    For a loss of the label alone this is Algorithm 1. For others, h*_i also stands for the truth in Δ(y_i, h*_i, y, h), and learning
+    ends when that objective can no longer be lowered.
+
+    >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
+    >>> model = LSVM(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
+    >>> model.predict(Candidates(x, [2, 2]))
+    (tensor([0, 1]), tensor([0, 0]))
+    """
+
+    def _begin(self) -> None:
+        self._lowest = self._training.objective().value
+
+    def _step(self) -> dict[str, float]:
+        t = self._training
+        before = (t.p, t.cccp.point, t.cccp.truth)
+        rounded = t.cccp.round(t.expected_loss())
+        t.p = t.delta(t.imputed())
+        objective = t.objective()
+        decrease = self._lowest - objective.value
+        if decrease < 0:  # a new h* may raise the loss that it is the truth of: then the old one stays
+            t.p, t.cccp.point, t.cccp.truth = before
+            t.cccp.inner = 0.0  # once more, exactly
+            objective, decrease = t.objective(), 0.0
+        self._lowest = objective.value
+        self.converged_ = rounded.strict and decrease <= t.cccp.tolerance
+        return {**objective.terms(), **t.measures(), "decrease": decrease, "gap": rounded.gap}
+
+    def _conditional(self) -> ConditionalModel:
+        return Imputed(self.coef_, self.joint_)

@@ -1,0 +1,74 @@
+"""The working parts of one training: its samples, its blocks, its posterior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions import Conditional, score_dtype
+from lvmdc.inference import best
+from lvmdc.losses.bound import BoundLoss
+from lvmdc.objective import Objective, half_square, slack
+from lvmdc.solvers.cccp import CCCP
+from lvmdc.solvers.hinge import Point, StructuredHinge
+from lvmdc.solvers.one_slack import OneSlack
+from lvmdc.solvers.start import starting_weights
+
+if TYPE_CHECKING:
+    from lvmdc.learners.base import LatentLearner
+
+
+class Training:
+    """What a learner works with between `begin` and the last `step`: bound loss, w block, and the current P_θ as probabilities `p` (T,)."""
+
+    def __init__(self, learner: LatentLearner, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor):
+        self.candidates, self.y, self.known, self.C = candidates, y, known, learner.C
+        self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
+        self.hinge = StructuredHinge(candidates, y, learner.joint_, learner.C, known)
+        self.start = starting_weights(learner.init, candidates, allowed, learner.seed_, given, known)
+        every = torch.arange(candidates.n_candidates, device=candidates.device)
+        used = every[self.start > 0]
+        truth = self.hinge.mean_psi(y[candidates.sample[used]], used, self.start[used])
+        self.cccp = CCCP(self.hinge, OneSlack(self.hinge), learner.C * learner.tol, truth)
+        self.p = self.start.to(score_dtype(candidates))
+        self.extra_passes = 0
+
+    @property
+    def point(self) -> Point:
+        """Where w stands, with its scores."""
+        return self.cccp.point
+
+    @property
+    def passes(self) -> int:
+        """Passes over the features so far, of w and θ."""
+        return self.hinge.passes + self.extra_passes
+
+    def expected_loss(self) -> Tensor:
+        """(T, K): Δ_i(y, h; θ) under the current posterior."""
+        return self.bound.expected_loss(self.p)
+
+    def delta(self, rows: Tensor) -> Tensor:
+        """(T,): the posterior that puts all mass on packed rows (n,)."""
+        return torch.zeros_like(self.p).index_fill(0, rows, 1.0)
+
+    def imputed(self) -> Tensor:
+        """(n,) h* as packed rows; at w = 0, where every h ties, the start."""
+        return self.hinge.impute(self.point.scores)
+
+    def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:
+        """(11) by its terms, under the current w and posterior."""
+        xi = slack(self.candidates, self.point.scores, self.expected_loss(), self.y, self.known)
+        diversity = float(self.bound.diversity(self.p).double().mean())
+        return Objective(half_square(self.point.w), theta_norm, float(xi.double().mean()), diversity, self.C, beta)
+
+    def measures(self) -> dict[str, float]:
+        """Columns of the history beside the objective: the expected loss of the prediction (8), class error, entropy of the posterior."""
+        y_hat, rows = best(self.candidates, self.point.scores)
+        return {
+            "loss": float(self.bound.expected_at(self.p, y_hat, rows).double().mean()),
+            "error": float((y_hat != self.y).double().mean()),
+            "entropy": float(Conditional(self.candidates, self.y, self.p).entropy().double().mean()),
+        }

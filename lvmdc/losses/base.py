@@ -1,0 +1,93 @@
+"""What a loss is, and what follows from it."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import ArrayLike, Candidates, Latent
+from lvmdc.losses.bound import BoundLoss
+
+
+class Loss(ABC):
+    """The user's loss Δ(y1, h1, y2, h2) between a truth (y1, h1) and a prediction (y2, h2): ≥ 0, and 0 where they are the same.
+
+    A loss of one's own implements `delta` and nothing else. The expected loss (7) and the self-diversity (8) then come from
+    the double sum, in blocks that fit in memory. Two further methods are shortcuts that a loss may declare where they hold:
+    `class_cost`, if Δ does not depend on h where the classes differ, and `within_class`, if its expectation where they agree has a
+    closed form.
+    `lvmdc.testing.LossConformance` checks all of it.
+
+    >>> class Shift(Loss):  # how far apart two candidates stand in their sample's list
+    ...     def delta(self, y1, h1, y2, h2):
+    ...         return torch.where(y1 == y2, (h1.index - h2.index).abs().clamp(max=4) / 4, 1.0)
+    >>> candidates = Candidates(torch.zeros(3, 1), [3])
+    >>> Shift().diversity(candidates, [0], torch.tensor([0.5, 0.5, 0.0]))
+    tensor([0.1250])
+    """
+
+    needs_boxes: bool = False
+
+    @abstractmethod
+    def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
+        """Δ(y1, h1, y2, h2), vectorised: the arguments broadcast against each other."""
+
+    def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor | None:
+        """Δ where y1 ≠ y2, if it is the same for all h; None if it is not. Values where y1 = y2 are not read."""
+        return None
+
+    def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
+        """Closed form of Σ_h' p(h') Δ(y_i, h', y_i, h), linear in p, (T,) → (T,); None if there is none."""
+        return None
+
+    # ---- what follows --------------------------------------------------------------------------------------------
+
+    def expected_loss(self, candidates: Candidates, y: ArrayLike, p: Tensor, n_classes: int | None = None) -> Tensor:
+        """Δ_i(y, h; θ) = Σ_h' Δ(y_i, h', y, h) p_i(h') for all (y, h) at once (7), (T,) → (T, K), differentiable in p."""
+        y = candidates.outputs(y, n_classes)
+        classes = int(y.max()) + 1 if n_classes is None else n_classes
+        return BoundLoss(self, candidates, y, classes).expected_loss(p)
+
+    def diversity(self, candidates: Candidates, y: ArrayLike, p: Tensor) -> Tensor:
+        """H_i(θ) = Σ_h Σ_h' p_i(h) p_i(h') Δ(y_i, h', y_i, h) (8), (T,) → (n,), differentiable in p."""
+        y = candidates.outputs(y)
+        return BoundLoss(self, candidates, y, int(y.max()) + 1).diversity(p)
+
+    def between(self, candidates: Candidates, y1: ArrayLike, h1: ArrayLike, y2: ArrayLike, h2: ArrayLike) -> Tensor:
+        """(n,) the loss of each sample's prediction (y2, h2) against its truth (y1, h1); h are candidate indices."""
+        self.check_candidates(candidates)
+        y1, y2 = candidates.outputs(y1), candidates.outputs(y2)
+        one, two = candidates.latent(candidates.rows(h1)), candidates.latent(candidates.rows(h2))
+        return self.delta(y1, one, y2, two).to(torch.float64).expand(len(candidates))
+
+    def check_candidates(self, candidates: Candidates) -> None:
+        """Refuse candidates that lack what the loss reads."""
+        if self.needs_boxes and candidates.boxes is None:
+            raise ValueError(f"{type(self).__name__} needs Candidates(..., boxes=…), but boxes is None")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) -> None:
+    """Refuse a loss that is not one: Δ(z, z) ≠ 0 somewhere, or a value that is negative or not finite.
+
+    Δ(z, z) is looked at for every candidate and class; the sign of Δ between each candidate and its sample's first one.
+    """
+    loss.check_candidates(candidates)
+    rows = torch.arange(candidates.n_candidates, device=candidates.device)
+    h, first = candidates.latent(rows), candidates.latent(candidates.offsets[candidates.sample])
+    truth = y[candidates.sample]
+    for k in range(n_classes):
+        label = torch.full_like(rows, k)
+        itself = loss.delta(label, h, label, h).double().expand(len(rows))
+        if not bool((itself.abs() <= 1e-6).all()):
+            row = int((~(itself.abs() <= 1e-6)).nonzero()[0])
+            where = f"class {k}, candidate {int(h.index[row])} of sample {int(candidates.sample[row])}"
+            raise ValueError(f"loss {loss!r} must have Δ(z, z) = 0, but it is {float(itself[row]):g} for {where}")
+        other = loss.delta(truth, first, label, h).double().expand(len(rows))
+        good = (other >= 0) & other.isfinite()
+        if not bool(good.all()):
+            row = int((~good).nonzero()[0])
+            where = f"sample {int(candidates.sample[row])}, truth ({int(truth[row])}, 0), prediction ({k}, {int(h.index[row])})"
+            raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")

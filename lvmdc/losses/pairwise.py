@@ -1,0 +1,107 @@
+"""The double sum: expectations of any Δ over pairs of candidates, in blocks within a memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.memory import memory_budget
+
+if TYPE_CHECKING:
+    from lvmdc.losses.base import Loss
+
+# NOTE: a Δ over boxes makes about this many temporaries of its own result's size (corners, areas, their minima and maxima).
+TEMPORARIES = 8
+# Blocks beyond this many numbers leave the processor's cache and are no faster.
+BLOCK_NUMBERS = 1 << 22
+
+
+class PairwiseExpectation:
+    """The linear map p ↦ E, E(h, k) = Σ_h' p(h') Δ(y1_i, h', y2_ik, h), over the candidates of each sample i.
+
+    Samples with the same number of candidates are handled in one batch. The blocks of Δ are kept if all of them fit in the
+    budget and computed anew on every use if not, so one sample with very many candidates is slow but never too large.
+
+    Args:
+        y1: (n,) the class of the truth.
+        y2: (n, K') the classes of the prediction at which the expectation is wanted.
+
+    >>> from lvmdc.losses import ZeroOneLoss
+    >>> y = torch.tensor([0])
+    >>> expectation = PairwiseExpectation(ZeroOneLoss(), Candidates(torch.zeros(3, 1), [3]), y, y[:, None])
+    >>> expectation(torch.tensor([0.5, 0.3, 0.2])).flatten()
+    tensor([0.5000, 0.7000, 0.8000])
+    """
+
+    def __init__(self, loss: Loss, candidates: Candidates, y1: Tensor, y2: Tensor, limit: int | None = None):
+        loss.check_candidates(candidates)
+        self.loss, self.candidates, self.y1, self.y2 = loss, candidates, y1, y2
+        self.budget = memory_budget(candidates.device, limit)
+        self._numbers = int((candidates.counts.double() ** 2).sum()) * y2.shape[1]
+        self._kept: dict[torch.dtype, list[Tensor]] = {}
+
+    def __call__(self, p: Tensor) -> Tensor:
+        """(T,) → (T, K'), differentiable in p as often as one likes: the map is linear."""
+        return _Apply.apply(p, self, False)
+
+    def apply(self, p: Tensor, transposed: bool) -> Tensor:
+        """The map, or its transpose (T, K') → (T,), without a derivative."""
+        classes = self.y2.shape[1]
+        shape = (self.candidates.n_candidates,) if transposed else (self.candidates.n_candidates, classes)
+        out = p.new_zeros(shape)
+        for (truth, predicted), delta in zip(self._blocks(p.element_size()), self._deltas(p.dtype, p.element_size()), strict=True):
+            groups, some, all_of = *truth.shape, predicted.shape[1]
+            matrix = delta.reshape(groups, some, all_of * classes)  # (g, b, c·K')
+            if transposed:
+                product = matrix @ p[predicted].reshape(groups, all_of * classes, 1)  # (g, b, 1)
+                out[truth] += product[..., 0]
+            else:
+                product = p[truth].unsqueeze(1) @ matrix  # (g, 1, c·K')
+                out[predicted] += product.reshape(groups, all_of, classes)
+        return out
+
+    def _deltas(self, dtype: torch.dtype, itemsize: int) -> Iterator[Tensor]:
+        if self._numbers * itemsize > self.budget:
+            return self._compute(dtype, itemsize)
+        if dtype not in self._kept:
+            self._kept[dtype] = list(self._compute(dtype, itemsize))
+        return iter(self._kept[dtype])
+
+    def _compute(self, dtype: torch.dtype, itemsize: int) -> Iterator[Tensor]:
+        for truth, predicted in self._blocks(itemsize):
+            sample = self.candidates.sample[truth[:, 0]]
+            y1, y2 = self.y1[sample].reshape(-1, 1, 1, 1), self.y2[sample].reshape(len(sample), 1, 1, -1)
+            h1 = self.candidates.latent(truth).unsqueeze(2).unsqueeze(3)  # (g, b, 1, 1)
+            h2 = self.candidates.latent(predicted).unsqueeze(1).unsqueeze(3)  # (g, 1, c, 1)
+            shape = (*truth.shape, predicted.shape[1], self.y2.shape[1])
+            yield self.loss.delta(y1, h1, y2, h2).to(dtype).expand(shape)
+
+    def _blocks(self, itemsize: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of the truth (g, b) and of the prediction (g, c) for g samples of c candidates each."""
+        largest = max(1, min(self.budget // (itemsize * TEMPORARIES), BLOCK_NUMBERS) // self.y2.shape[1])
+        counts = self.candidates.counts
+        for count in counts.unique().tolist():
+            first = self.candidates.offsets[counts == count]
+            steps = torch.arange(count, device=first.device)
+            together = max(1, largest // count**2)
+            for start in range(0, len(first), together):
+                rows = first[start : start + together, None] + steps  # (g, c)
+                for part in rows.split(max(1, min(count, largest // (len(rows) * count))), dim=1):
+                    yield part, rows
+
+
+class _Apply(torch.autograd.Function):
+    """Keeps no block for the way back, which would defeat the budget: the derivative is the transposed map."""
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, expectation: PairwiseExpectation, transposed: bool) -> Tensor:
+        ctx.expectation, ctx.transposed = expectation, transposed
+        return expectation.apply(p.detach(), transposed)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return _Apply.apply(grads[0], ctx.expectation, not ctx.transposed), None, None

@@ -1,0 +1,35 @@
+"""What a source of candidate boxes is."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from PIL import Image
+from torch import Tensor
+
+
+class Proposals(ABC):
+    """Where the candidates of a picture come from: the boxes that the latent variable may be.
+
+    A source of one's own implements `boxes` and `settings`. The boxes of a picture must depend on the picture, its name and the
+    settings alone, since results are cached under these.
+
+    >>> import torch
+    >>> class Whole(Proposals):
+    ...     def boxes(self, image, name):
+    ...         return torch.tensor([[0.0, 0.0, image.width, image.height]])
+    ...     def settings(self):
+    ...         return {}
+    >>> Whole().boxes(Image.new("RGB", (6, 4)), "a")
+    tensor([[0., 0., 6., 4.]])
+    """
+
+    @abstractmethod
+    def boxes(self, image: Image.Image, name: str) -> Tensor:
+        """(m, 4) float32 corners x1, y1, x2, y2 inside the picture, m ≥ 1."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Everything that the boxes depend on beside the picture and its name, as plain values that JSON can write."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"

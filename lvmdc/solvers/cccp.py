@@ -1,0 +1,71 @@
+"""The concave–convex procedure for (13), Algorithm 1.
+
+C.-N. Yu, T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lvmdc.solvers.hinge import Point, StructuredHinge
+from lvmdc.solvers.one_slack import OneSlack
+
+# While h* still moves, an exact answer is an answer to the wrong question. The first convex problem is solved until the gap is this
+# share of what it gained, a later one to this share of what the round before gained, the last one to this share of the tolerance.
+FIRST, FOLLOWING, LAST = 0.2, 0.1, 0.5
+# The tolerance is never more than this share of all that was gained since w = 0: at small C the whole objective falls by less than
+# C·ε, and learning would end with the first h*.
+SMALL = 0.02
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round did: the decrease of (13), the duality gap of its convex problem, whether that was solved to the last tolerance."""
+
+    decrease: float
+    gap: float
+    strict: bool
+    converged: bool
+
+
+class CCCP:
+    """Alternates h*_i = argmax_h w·Ψ(x_i, y_i, h) and the convex problem (14); (13) never rises.
+
+    Args:
+        tol: C·ε, the decrease below which the procedure stops, or a fiftieth of all that was gained since w = 0 if that is less.
+        truth: (D,) the mean of Ψ(x_i, y_i, h) at the start. At w = 0 every h ties, so that any choice, or any mixture, will do.
+    """
+
+    def __init__(self, hinge: StructuredHinge, solver: OneSlack, tol: float, truth: Tensor):
+        self.hinge, self.solver, self.tol = hinge, solver, tol
+        self.point: Point = hinge.origin()
+        self.truth: Tensor | None = truth  # None: by the current w
+        self.tolerance = tol  # as it stands after the last round
+        self.inner = float("inf")  # how exactly to solve the next convex problem
+
+    def round(self, expected_loss: Tensor) -> Round:
+        """Impute h*, then solve (14) from where w stands."""
+        before = self.hinge.value(self.point, expected_loss)
+        if self.truth is not None:
+            solution = self.solver.solve(expected_loss, self.truth, self.point, tol=0.0, share=FIRST)
+        else:
+            truth = self.hinge.mean_psi(self.hinge.y, self.hinge.impute(self.point.scores))
+            solution = self.solver.solve(expected_loss, truth, self.point, tol=max(self.inner, LAST * self.tolerance))
+        self.truth, self.point = None, solution.point
+        after = self.hinge.value(self.point, expected_loss)
+        decrease, gained = before - after, self.hinge.value_at_origin(expected_loss) - after
+        self.tolerance = min(self.tol, SMALL * gained) if gained > 0 else self.tol
+        self.inner = min(self.inner, FOLLOWING * decrease)
+        strict = solution.gap <= LAST * self.tolerance
+        return Round(decrease, solution.gap, strict, strict and decrease <= self.tolerance)
+
+    def run(self, expected_loss: Tensor, max_rounds: int) -> Round:
+        """Rounds until one lowers (13) by less than the tolerance: the whole w block."""
+        total = 0.0
+        for _ in range(max_rounds):
+            last = self.round(expected_loss)
+            total += last.decrease
+            if last.converged:
+                break
+        self.inner = FOLLOWING * total  # for the next run, where the expected loss is another
+        return Round(total, last.gap, last.strict, last.converged)

@@ -1,0 +1,88 @@
+"""The w block on one training set: problem (13) and its convex step (14)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.inference import best, best_of_class, best_value
+from lvmdc.joint import JointFeatureMap
+from lvmdc.objective import half_square, slack
+
+
+@dataclass(frozen=True)
+class Point:
+    """A w (D,) in float64 with the scores (T, K) it gives, so that nobody computes them twice."""
+
+    w: Tensor
+    scores: Tensor
+
+    def towards(self, other: "Point", step: float) -> "Point":
+        """The point at `step` of the way to another: scores are linear in w, so this costs no pass.
+
+        >>> Point(torch.zeros(1), torch.zeros(1, 1)).towards(Point(torch.ones(1), torch.ones(1, 1)), 0.25).w
+        tensor([0.2500])
+        """
+        # Not torch.lerp: −inf scores of candidates that a class lacks must stay −inf.
+        scores = self.scores * (1 - step) + other.scores * step if 0 < step < 1 else (self, other)[int(step)].scores
+        return Point(self.w * (1 - step) + other.w * step, scores)
+
+
+class StructuredHinge:
+    """½‖w‖² + C/n Σ_i ξ_i (13) over w, for samples (x_i, y_i) and an expected loss Δ_i(y, h; θ).
+
+    Args:
+        known: (n,) packed row of the true h where it is known, −1 where not.
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), 10.0)
+    >>> hinge.value(hinge.origin(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    10.0
+    """
+
+    def __init__(self, candidates: Candidates, y: Tensor, joint: JointFeatureMap, C: float, known: Tensor | None = None):
+        self.candidates, self.y, self.joint, self.C = candidates, y, joint, C
+        self.known = torch.full_like(y, -1) if known is None else known
+        self.passes = 0
+
+    @cached_property
+    def size(self) -> int:
+        """D, the length of w."""
+        return self.joint.size(self.candidates)
+
+    def origin(self) -> Point:
+        """w = 0."""
+        return self.at(torch.zeros(self.size, dtype=torch.float64, device=self.candidates.device))
+
+    def at(self, w: Tensor) -> Point:
+        """Score every (y, h) with w: one pass over the features, the unit that solvers are measured in."""
+        self.passes += 1
+        return Point(w, self.joint.scores(self.candidates, w))
+
+    def value_at_origin(self, expected_loss: Tensor) -> float:
+        """(13), and (14) whatever h* is, at w = 0: all that learning starts from."""
+        return self.C * float(best_value(self.candidates, expected_loss).double().mean())
+
+    def value(self, point: Point, expected_loss: Tensor) -> float:
+        """The objective (13)."""
+        xi = slack(self.candidates, point.scores, expected_loss, self.y, self.known)
+        return half_square(point.w) + self.C * float(xi.double().mean())
+
+    def convex_value(self, point: Point, expected_loss: Tensor, truth: Tensor) -> float:
+        """The objective of (14), where the truth is the mean of Ψ(x_i, y_i, h*_i), (D,)."""
+        augmented = float(best_value(self.candidates, point.scores + expected_loss).double().mean())
+        return half_square(point.w) + self.C * (augmented - float(point.w @ truth))
+
+    def impute(self, scores: Tensor) -> Tensor:
+        """h*_i = argmax_h w·Ψ(x_i, y_i, h) as packed rows (n,), the known h where there is one."""
+        return torch.where(self.known >= 0, self.known, best_of_class(self.candidates, scores, self.y))
+
+    def violated(self, scores: Tensor, expected_loss: Tensor) -> tuple[Tensor, Tensor]:
+        """The (y, h) of the first maximum of (9): classes (n,) and packed rows (n,)."""
+        return best(self.candidates, scores + expected_loss)
+
+    def mean_psi(self, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
+        """(D,) the mean over the samples of Ψ at a selection."""
+        return self.joint.sum(self.candidates, y, rows, weight) / len(self.candidates)

@@ -1,0 +1,45 @@
+"""L-BFGS for (16), safeguarded."""
+
+import torch
+
+from lvmdc.solvers.posterior import PosteriorProblem
+
+ITERATIONS = 10  # between two looks at the progress
+
+
+def lbfgs(problem: PosteriorProblem, tol: float, max_rounds: int = 30) -> float:
+    """Lower (16) by full-batch L-BFGS with a strong Wolfe line search until ten iterations gain less than `tol`.
+
+    Returns the decrease. A θ that does not lower the objective is not kept: the bound `slack` has kinks that a line search may trip over.
+    """
+    parameters = problem.parameters
+    with torch.no_grad():
+        first = float(problem.value())
+    kept, lowest = [p.detach().clone() for p in parameters], first
+    optimizer = torch.optim.LBFGS(parameters, max_iter=ITERATIONS, history_size=10, line_search_fn="strong_wolfe", tolerance_change=0.0)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = problem.value()
+        value.backward()
+        return value
+
+    for _ in range(max_rounds):
+        optimizer.step(closure)
+        with torch.no_grad():
+            value = float(problem.value())
+        gain = lowest - value
+        if gain > 0:  # false for NaN too
+            kept, lowest = [p.detach().clone() for p in parameters], value
+        if not gain > tol:
+            break
+    restore(parameters, kept)
+    return first - lowest
+
+
+def restore(parameters: list[torch.nn.Parameter], values: list[torch.Tensor]) -> None:
+    """Put remembered values back, and forget gradients."""
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+            parameter.grad = None

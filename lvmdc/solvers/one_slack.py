@@ -1,0 +1,65 @@
+"""The one-slack cutting plane for (14).
+
+T. Joachims, T. Finley, C.-N. Yu, Cutting-plane training of structural SVMs, Machine Learning 77, 2009; the line search
+between the best point and the master's is that of V. Franc and S. Sonnenburg, Optimized cutting plane algorithm, ICML 2008.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lvmdc.solvers.hinge import Point, StructuredHinge
+from lvmdc.solvers.line_search import line_search
+from lvmdc.solvers.master import solve_master
+from lvmdc.solvers.working_set import WorkingSet
+
+ROUNDING = 1e-9  # the share of the objective that float arithmetic can tell
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best point found, its objective in (14), and how far at most it is from the optimum."""
+
+    point: Point
+    value: float
+    gap: float
+
+
+class OneSlack:
+    """min_w ½‖w‖² + C max_c (l_c + w·(A_c − b)), one cut c a pass: A_c the mean Ψ of a selection, l_c its mean loss, b the truth's.
+
+    The working set outlives a call, so that the next (14), with another h* or another θ, starts nearly solved.
+
+    Args:
+        max_iter: passes in one call at most.
+        lookahead: the cut is taken at this fraction of the way from the best point to the master's.
+    """
+
+    def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, lookahead: float = 0.3):
+        self.hinge, self.max_iter, self.lookahead = hinge, max_iter, lookahead
+        self.cuts = WorkingSet(hinge)
+
+    def solve(self, expected_loss: Tensor, truth: Tensor, start: Point, tol: float, share: float = 0.0) -> Solution:
+        """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.
+
+        Args:
+            expected_loss: (T, K) Δ_i(y, h; θ).
+            truth: (D,) the mean of Ψ(x_i, y_i, h*_i).
+            share: also stop when the gap is at most this share of what was gained since `start`.
+        """
+        hinge, cuts = self.hinge, self.cuts
+        cuts.rebase(expected_loss, truth)
+        best, first = start, hinge.convex_value(start, expected_loss, truth)
+        value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
+        tol = max(tol, ROUNDING * first)
+        cuts.add(*hinge.violated(start.scores, expected_loss))
+        for _ in range(self.max_iter):
+            w, dual = cuts.combine(solve_master(cuts.gram, cuts.loss, hinge.C))
+            lower = max(lower, dual)
+            if value - lower <= max(tol, share * (first - value)):
+                break
+            proposal = hinge.at(w)
+            best, value = line_search(hinge, expected_loss, truth, best, proposal)
+            ahead = best.towards(proposal, self.lookahead)
+            cuts.add(*hinge.violated(ahead.scores, expected_loss))
+        return Solution(best, value, value - lower)

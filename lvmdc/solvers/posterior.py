@@ -1,0 +1,84 @@
+"""The θ block on one training set: problem (16)."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lvmdc.distributions import ConditionalModel
+from lvmdc.inference import best, best_value
+from lvmdc.losses.bound import BoundLoss
+from lvmdc.objective import truth_score
+
+ThetaBound = Literal["prediction", "slack"]
+
+
+class PosteriorProblem:
+    """J/2 ‖θ‖² + C/n Σ_i (B_i(w, θ) − β H_i(θ)) over θ for a fixed w.
+
+    B_i is H_i(w, θ), the expected loss of the prediction (`prediction`: (15), Algorithm 2), or ξ_i(w, θ) (`slack`: (16)).
+
+    Args:
+        scores: (T, K) w·Ψ of every (y, h).
+        known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
+    """
+
+    def __init__(
+        self,
+        model: ConditionalModel,
+        bound: BoundLoss,
+        scores: Tensor,
+        J: float,
+        C: float,
+        beta: float,
+        theta_bound: ThetaBound,
+        known: Tensor,
+    ):
+        self.model, self.bound, self.scores, self.theta_bound, self.known = model, bound, scores, theta_bound, known
+        self.J, self.C, self.beta = J, C, beta
+        self.candidates, self.y = bound.candidates, bound.y
+        self.prediction = best(self.candidates, scores)
+        self.evaluations = 0
+
+    @property
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """θ."""
+        return list(self.model.parameters())
+
+    def posterior(self) -> Tensor:
+        """(T,): P_θ(h | x_i, y_i), a delta where h is known; differentiable in θ."""
+        self.evaluations += 1
+        return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.bound, self.known)
+
+    def value(self) -> Tensor:
+        """The objective of the block, differentiable in θ."""
+        p = self.posterior()
+        return self.regulariser() + self.C * (self.agreement(p) - self.beta * self.bound.diversity(p)).double().mean()
+
+    def regulariser(self) -> Tensor:
+        """J/2 ‖θ‖²."""
+        squares = [parameter.double().square().sum() for parameter in self.parameters]
+        return self.J / 2 * torch.stack(squares).sum()
+
+    def agreement(self, p: Tensor) -> Tensor:
+        """(n,): B_i(w, θ)."""
+        if self.theta_bound == "prediction":
+            return self.bound.expected_at(p, *self.prediction)
+        first = best_value(self.candidates, self.scores + self.bound.expected_loss(p))
+        return first - truth_score(self.candidates, self.scores, self.y, self.known)
+
+    def on_sample(self, i: int) -> "PosteriorProblem":
+        """The same problem on one sample alone, for stochastic steps."""
+        here = self.candidates.subset([i])
+        start, count = int(self.candidates.offsets[i]), int(self.candidates.counts[i])
+        known = torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
+        bound = BoundLoss(self.bound.loss, here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
+        return PosteriorProblem(self.model, bound, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
+
+
+def with_known(p: Tensor, bound: BoundLoss, known: Tensor) -> Tensor:
+    """(T,): the probabilities p, replaced by a delta for samples whose h is known."""
+    if not bool((known >= 0).any()):
+        return p
+    delta = torch.zeros_like(p).index_fill(0, known[known >= 0], 1.0)
+    return torch.where((known >= 0)[bound.candidates.sample], delta, p)

@@ -1,0 +1,60 @@
+"""Where learning starts: the first h*, a named choice that is the same for every method."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.losses.bound import BoundLoss
+from lvmdc.losses.overlap import OverlapLoss
+from lvmdc.segments import segment_argmax, segment_sum
+
+Init = Literal["central", "random", "uniform", "given"]
+
+
+def starting_weights(
+    init: Init, candidates: Candidates, allowed: Tensor, seed: int = 0, given: Tensor | None = None, known: Tensor | None = None
+) -> Tensor:
+    """(T,) how much of each candidate's Ψ the first truth holds; sums to one over each sample.
+
+    `random` takes one candidate at random; `central` the one of least expected overlap loss if all are equally likely, and
+    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,).
+
+    Args:
+        allowed: (T,) whether a candidate is one that its sample's class has.
+        known: (n,) packed row of the true h where it is known, −1 where not; it goes before any choice.
+
+    >>> three = Candidates(torch.zeros(3, 1), [3], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [2, 0, 4, 2]])
+    >>> starting_weights("central", three, torch.ones(3, dtype=torch.bool))
+    tensor([0., 1., 0.], dtype=torch.float64)
+    """
+    uniform = allowed.double() / segment_sum(allowed.double(), candidates.counts)[candidates.sample]
+    if init == "uniform":
+        weights = uniform
+    else:
+        rows = _starting_rows(init, candidates, allowed, uniform, seed, given)
+        weights = torch.zeros_like(uniform).index_fill(0, rows, 1.0)
+    if known is not None:
+        fixed = torch.zeros_like(uniform).index_fill(0, known[known >= 0], 1.0)
+        weights = torch.where((known >= 0)[candidates.sample], fixed, weights)
+    return weights
+
+
+def _starting_rows(init: Init, candidates: Candidates, allowed: Tensor, uniform: Tensor, seed: int, given: Tensor | None) -> Tensor:
+    if init == "given":
+        if given is None:
+            raise ValueError("init='given' needs h_init=, the candidate to start from for each sample")
+        return given
+    if init == "random":
+        # Drawn on the CPU so that a seed means the same start on every device.
+        draw = torch.rand(candidates.n_candidates, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        preference = draw.to(candidates.device)
+    elif init == "central":
+        if candidates.boxes is None:
+            raise ValueError("init='central' needs Candidates(..., boxes=…), but boxes is None")
+        one_class = torch.zeros_like(candidates.counts)
+        preference = -BoundLoss(OverlapLoss(), candidates, one_class, 1).within_class(uniform)
+    else:
+        raise ValueError(f"init must be one of {', '.join(get_args(Init))}, but it is {init!r}")
+    return segment_argmax(preference.masked_fill(~allowed, -torch.inf), candidates.counts)

@@ -1,0 +1,75 @@
+"""The cuts of the one-slack cutting plane, kept as selections so that they survive a change of h* or θ."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvmdc.solvers.hinge import StructuredHinge
+
+IDLE = 15  # master problems that a cut may sit out before it is dropped
+ACTIVE = 1e-7  # share of C below which the master does not use a cut
+
+
+class WorkingSet:
+    """Cuts c = (A_c, l_c): the mean Ψ of a selection (ŷ_i, ĥ_i) of one (y, h) a sample, and its mean expected loss.
+
+    A selection is a valid cut of (14) whatever h* and θ are; only its right-hand side l_c and the truth b change. The Gram matrix
+    of the A_c grows by one row a cut, that of the directions A_c − b follows from it.
+    """
+
+    def __init__(self, hinge: StructuredHinge):
+        self.hinge = hinge
+        self._psi = torch.zeros(0, hinge.size, dtype=torch.float64, device=hinge.candidates.device)  # (m, D) A_c
+        self._chosen = torch.zeros(0, len(hinge.y), dtype=torch.long, device=hinge.y.device)  # (m, n) row · K + class
+        self._gram = np.zeros((0, 0))  # (m, m) A_c·A_c'
+        self._cross = np.zeros(0)  # (m,) A_c·b
+        self._idle = np.zeros(0, dtype=int)
+        self.loss = np.zeros(0)  # (m,) l_c
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def rebase(self, expected_loss: Tensor, truth: Tensor) -> None:
+        """Right-hand sides and inner products for a new θ or h*."""
+        self._expected_loss, self._truth = expected_loss, truth
+        self._square = float(truth @ truth)
+        self._cross = (self._psi @ truth).cpu().numpy()
+        self.loss = expected_loss.flatten()[self._chosen].double().mean(dim=1).cpu().numpy()
+        self._idle[:] = 0
+
+    def add(self, y: Tensor, rows: Tensor) -> None:
+        """One more cut: a selection of classes (n,) and packed rows (n,)."""
+        psi = self.hinge.mean_psi(y, rows)
+        chosen = rows * self._expected_loss.shape[1] + y
+        self._psi = torch.cat([self._psi, psi[None]])
+        self._chosen = torch.cat([self._chosen, chosen[None]])
+        row = (self._psi @ psi).cpu().numpy()
+        m = len(self)
+        gram = np.empty((m + 1, m + 1))
+        gram[:m, :m], gram[m, :], gram[:, m] = self._gram, row, row
+        self._gram = gram
+        self._cross = np.append(self._cross, float(psi @ self._truth))
+        self.loss = np.append(self.loss, float(self._expected_loss.flatten()[chosen].double().mean()))
+        self._idle = np.append(self._idle, 0)
+
+    @property
+    def gram(self) -> np.ndarray:
+        """(m, m) inner products of the directions A_c − b."""
+        return self._gram - self._cross[:, None] - self._cross[None, :] + self._square
+
+    def combine(self, alpha: np.ndarray) -> tuple[Tensor, float]:
+        """The w of the master's dual weights and the dual value, a lower bound of (14); then cuts long idle are dropped."""
+        C = self.hinge.C
+        weight = torch.from_numpy(alpha).to(self._psi.device)
+        w = C * (alpha.sum() * self._truth - weight @ self._psi)
+        dual = C * float(alpha @ self.loss) - 0.5 * float(w @ w)
+        self._idle = np.where(alpha > ACTIVE, 0, self._idle + 1)
+        if (self._idle > IDLE).any():
+            self._keep(self._idle <= IDLE)
+        return w, dual
+
+    def _keep(self, mask: np.ndarray) -> None:
+        index = torch.from_numpy(np.flatnonzero(mask)).to(self._psi.device)
+        self._psi, self._chosen = self._psi[index], self._chosen[index]
+        self._gram = self._gram[np.ix_(mask, mask)]
+        self._cross, self.loss, self._idle = self._cross[mask], self.loss[mask], self._idle[mask]

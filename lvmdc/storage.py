@@ -1,0 +1,80 @@
+"""Arrays on disk: npz files that are mapped when large, hold no code, and never stand half-written.
+
+The layout is NumPy's own: an npz is a zip of .npy members, so `numpy.savez(path, features=…, counts=…)` writes what
+`Candidates.load` reads. A member that is stored uncompressed, as `numpy.savez` does, can be mapped where it lies in the zip.
+"""
+
+import os
+import secrets
+import struct
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+MAP_ABOVE = 1 << 28  # bytes; below a quarter of a gigabyte reading is as quick as mapping
+
+
+def tensor_from_numpy(array: np.ndarray) -> Tensor:
+    """`torch.from_numpy` for maps too: they are read-only, and the package only reads them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write the arrays to a temporary file beside `path` and rename it: a reader sees the old file or the new one."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not tempfile, whose files only their owner may read: others share caches.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def load_arrays(
+    path: str | Path, required: tuple[str, ...], optional: tuple[str, ...] = (), mmap: bool | None = None
+) -> dict[str, np.ndarray]:
+    """The named arrays of an npz. Other members are ignored; a missing one, or a file that is no npz, is refused."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist")
+    mapped = path.stat().st_size > MAP_ABOVE if mmap is None else mmap
+    try:
+        with zipfile.ZipFile(path) as archive:  # not np.load, which takes a file that is no zip for a pickle
+            held = [name.removesuffix(".npy") for name in archive.namelist()]
+            missing = [name for name in required if name not in held]
+            if not missing:
+                names = [*required, *(name for name in optional if name in held)]
+                return {name: _member(path, archive, name, mapped) for name in names}
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError) as error:
+        raise ValueError(f"{path} is damaged or not an npz file of plain arrays: {error}") from None
+    raise ValueError(f"{path} lacks the array {missing[0]!r}; it holds {sorted(held)}")
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str, mapped: bool) -> np.ndarray:
+    """One member of an npz: a read-only map, or read into memory, as it must be if it was compressed and has no place of its own."""
+    info = archive.getinfo(f"{name}.npy")
+    if not mapped or info.compress_type != zipfile.ZIP_STORED:
+        with archive.open(info) as member:
+            return np.lib.format.read_array(member, allow_pickle=False)
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        # The local header of a zip member: 30 bytes, the last four of which are the lengths of its name and extra field.
+        name_length, extra_length = struct.unpack("<26xHH", file.read(30))
+        file.seek(name_length + extra_length, os.SEEK_CUR)
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read_header(file)
+        if dtype.hasobject:
+            raise ValueError(f"{name!r} holds Python objects, which are not loaded")
+        return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")

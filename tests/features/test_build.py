@@ -1,0 +1,153 @@
+import logging
+import os
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from lvmdc.data import PictureSet, cluttered_digits
+from lvmdc.features import HOG, Features, build_candidates
+from lvmdc.proposals import Proposals, WindowGrid
+
+
+class Counting(Features):
+    """The mean grey of each window, and how often it was asked for."""
+
+    def __init__(self, factor=1.0):
+        self.factor, self.calls = factor, 0
+
+    def describe(self, image, boxes):
+        self.calls += 1
+        grey = np.asarray(image.convert("L"), np.float32)
+        means = [grey[y1:y2, x1:x2].mean() for x1, y1, x2, y2 in boxes.long().tolist()]
+        return self.factor * torch.tensor(means)[:, None]
+
+    def settings(self):
+        return {"factor": self.factor}
+
+
+@pytest.fixture
+def pictures():
+    return cluttered_digits(per_class=2)
+
+
+def build(pictures, features=None, cache_dir=None, proposals=None):
+    return build_candidates(pictures, proposals or WindowGrid(), features or Counting(), cache_dir, progress=False)
+
+
+def test_rows_are_those_of_each_picture_in_turn():
+    rng = np.random.default_rng(0)
+    pictures = PictureSet([rng.integers(0, 255, shape, dtype=np.uint8) for shape in ((32, 40), (64, 64), (20, 20))], ["a"], [0, 0, 0])
+    candidates = build(pictures)
+    assert candidates.counts.tolist() == [2, 25, 1]
+    for i in range(3):
+        boxes = WindowGrid().boxes(pictures.image(i), "")
+        part = candidates.subset([i])
+        assert torch.equal(part.boxes, boxes)
+        assert torch.equal(part.features, Counting().describe(pictures.image(i), boxes))
+
+
+def test_the_second_build_reads_the_cache_and_gives_the_same(pictures, tmp_path):
+    features = Counting()
+    first = build(pictures, features, tmp_path)
+    second = build(pictures, features, tmp_path)
+    assert features.calls == len(pictures)
+    for name in ("features", "counts", "boxes"):
+        assert torch.equal(getattr(first, name), getattr(second, name))
+    assert len(list(tmp_path.iterdir())) == 1  # and no temporary file
+
+
+def test_a_changed_input_is_never_served_from_the_cache(pictures, tmp_path):
+    build(pictures, cache_dir=tmp_path)
+    changed = [
+        lambda: build(pictures, Counting(2.0), tmp_path),
+        lambda: build(pictures, cache_dir=tmp_path, proposals=WindowGrid(stride=16)),
+        lambda: build(pictures.subset(range(11)), cache_dir=tmp_path),
+        lambda: build(pictures, HOG(), tmp_path),
+    ]
+    for number, make in enumerate(changed, start=2):
+        make()
+        assert len(list(tmp_path.iterdir())) == number
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"junk" * 100, lambda b: b[:200] + b"\xff" * 50 + b[250:]]
+)
+def test_a_damaged_cache_is_named_and_made_anew(pictures, tmp_path, caplog, damage):
+    first = build(pictures, cache_dir=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    with caplog.at_level(logging.WARNING, logger="lvmdc"):
+        again = build(pictures, cache_dir=tmp_path)
+    assert str(file) in caplog.text
+    assert torch.equal(first.features, again.features)
+    caplog.clear()
+    features = Counting()
+    build(pictures, features, tmp_path)
+    assert features.calls == 0
+
+
+def test_a_build_that_breaks_off_leaves_nothing_behind(pictures, tmp_path):
+    class Breaking(Counting):
+        def describe(self, image, boxes):
+            if self.calls == 3:
+                raise KeyboardInterrupt
+            return super().describe(image, boxes)
+
+    with pytest.raises(KeyboardInterrupt):
+        build(pictures, Breaking(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_truncated_picture_is_refused_by_name(tmp_path):
+    file = tmp_path / "cut.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64), dtype=np.uint8)).save(file)
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"cut\.png cannot be read"):
+        build(PictureSet([file], ["a"], [0]))
+
+
+def test_parts_that_break_their_word_are_refused_with_the_picture(pictures):
+    class NoBoxes(WindowGrid):
+        def boxes(self, image, name):
+            return torch.zeros(0, 4)
+
+    class Ragged(Counting):
+        def describe(self, image, boxes):
+            self.calls += 1
+            return torch.zeros(len(boxes), self.calls)
+
+    with pytest.raises(ValueError, match=r"digit 0 number 0 boxes of shape \(m, 4\)"):
+        build(pictures, proposals=NoBoxes())
+    with pytest.raises(ValueError, match=r"digit 0 number 1 features of shape \(25, 1\), but gave shape \(25, 2\)"):
+        build(pictures, Ragged())
+
+
+def test_a_cache_folder_that_cannot_be_used_is_refused_before_any_work(pictures, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    features = Counting()
+    with pytest.raises(NotADirectoryError, match="cache_dir must be a folder"):
+        build(pictures, features, tmp_path / "file")
+    monkeypatch.setattr(os, "access", lambda *a: False)
+    with pytest.raises(PermissionError, match="can be written to"):
+        build(pictures, features, tmp_path)
+    assert features.calls == 0
+
+
+def test_the_progress_bar_counts_pictures(pictures, capsys):
+    build_candidates(pictures, WindowGrid(), Counting(), progress=True)
+    assert "12/12" in capsys.readouterr().err
+    build(pictures)
+    assert capsys.readouterr().err == ""
+
+
+def test_one_candidate_a_picture_is_enough(pictures):
+    class Whole(Proposals):
+        def boxes(self, image, name):
+            return torch.tensor([[0.0, 0.0, image.width, image.height]])
+
+        def settings(self):
+            return {}
+
+    assert build(pictures, proposals=Whole()).counts.tolist() == [1] * 12
