@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test lint bench clean install
+.PHONY: run test lint bench clean install
+
+run: $(READY)  ## environment, install, then train a detector on embedded data
+	$(BIN)/python scripts/train.py experiment=object_detection $(ARGS)
 
 test: $(READY)  ## environment, install, then lint, types and the whole test suite
 	$(BIN)/ruff check .

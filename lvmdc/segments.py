@@ -23,7 +23,8 @@ def segment_sum(values: Tensor, counts: Tensor) -> Tensor:
     >>> segment_sum(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([2, 1]))
     tensor([3., 5.])
     """
-    return torch.segment_reduce(values, "sum", lengths=counts, axis=0, unsafe=True)
+    # In float64, since the rows are added one after the other: a million times 1e-6 is 1.01 in float32.
+    return torch.segment_reduce(values.double(), "sum", lengths=counts, axis=0, unsafe=True).to(values.dtype)
 
 
 def segment_max(values: Tensor, counts: Tensor) -> Tensor:
@@ -58,10 +59,8 @@ def segment_logsumexp(values: Tensor, counts: Tensor) -> Tensor:
     >>> segment_logsumexp(torch.tensor([1000.0, 1000.0, 0.0]), torch.tensor([2, 1]))
     tensor([1000.6932,    0.0000])
     """
-    peak = segment_max(values.detach(), counts)
-    peak = peak.masked_fill(peak == -torch.inf, 0)  # −inf less itself would be NaN
-    total = segment_sum(torch.exp(values - peak.repeat_interleave(counts, dim=0)), counts)
-    return total.log() + peak
+    peak, below = _peak_and_below(values, counts)
+    return segment_sum(below.exp(), counts).log() + peak
 
 
 def segment_log_softmax(values: Tensor, counts: Tensor) -> Tensor:
@@ -70,7 +69,9 @@ def segment_log_softmax(values: Tensor, counts: Tensor) -> Tensor:
     >>> segment_log_softmax(torch.tensor([3.0, 3.0, 7.0]), torch.tensor([2, 1])).exp()
     tensor([0.5000, 0.5000, 1.0000])
     """
-    return values - segment_logsumexp(values, counts).repeat_interleave(counts, dim=0)
+    # Not values − logsumexp: added to a large peak, the logarithm would lose its digits, and the sum of one with them.
+    _, below = _peak_and_below(values, counts)
+    return below - segment_sum(below.exp(), counts).log().repeat_interleave(counts, dim=0)
 
 
 def segment_softmax(values: Tensor, counts: Tensor) -> Tensor:
@@ -80,3 +81,10 @@ def segment_softmax(values: Tensor, counts: Tensor) -> Tensor:
     tensor([0.5000, 0.5000, 1.0000])
     """
     return segment_log_softmax(values, counts).exp()
+
+
+def _peak_and_below(values: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """(n,), (T,): each sample's maximum, which is held fixed, and how far its rows lie below it."""
+    peak = segment_max(values.detach(), counts)
+    peak = peak.masked_fill(peak == -torch.inf, 0)  # −inf less itself would be NaN
+    return peak, values - peak.repeat_interleave(counts, dim=0)

@@ -66,6 +66,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
 
     def fit(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None) -> LatentLearner:
         """Learn from samples with outputs y (n,), and h (n,) where the latent variable is known, −1 where it is not."""
+        self.check_parameters()
         lowest: dict[str, Any] | None = None
         for start in range(self.n_init):
             self.begin(candidates, y, h, h_init, self.seed + start)
@@ -73,15 +74,20 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
             if lowest is None or self.objective_ < lowest["history_"][-1]["objective"]:
                 lowest = dict(self.__dict__)
         self.__dict__.update(lowest or {})
-        if not self.converged_:
-            last = self.history_[-1]
-            warnings.warn(
-                f"{type(self).__name__} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
-                f" (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self.warn_if_unfinished()
         return self
+
+    def warn_if_unfinished(self) -> None:
+        """A ConvergenceWarning with the gap, if the limit of iterations ended the learning."""
+        if self.converged_ or self.n_iter_ < self.max_iter:
+            return
+        last = self.history_[-1]
+        warnings.warn(
+            f"{type(self).__name__} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
+            f" (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def _run(self, title: str) -> None:
         with tqdm(total=self.max_iter, desc=title, unit="iteration", disable=not self.verbose) as bar:
@@ -94,7 +100,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
     ) -> None:
         """Check everything and make ready for `step`, as `fit` does first."""
-        self._check_parameters()
+        self.check_parameters()
         self.seed_ = self.seed if seed is None else seed
         candidates = checks.check_candidates(candidates)
         labels = checks.check_outputs(y, candidates, self.n_classes)
@@ -103,13 +109,15 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
         self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
         check_loss(self.loss_, candidates, labels, self.n_classes_)
-        allowed = self.joint_.has(candidates, labels)
+        checks.check_joint(self.joint_, candidates, self.n_classes_)
+        allowed = checks.check_allowed(self.joint_.has(candidates, labels), candidates, labels)
         known = self._known(checks.check_latents(h, candidates, allowed))
         given = checks.check_latents(h_init, candidates, allowed, "h_init")
-        if self.init == "given" and bool(((given < 0) & (known < 0)).any()):
-            i = int(((given < 0) & (known < 0)).nonzero()[0])
+        given = torch.where(known >= 0, known, given)
+        if self.init == "given" and bool((given < 0).any()):
+            i = int((given < 0).nonzero()[0])
             raise ValueError(f"init='given' needs h_init= with a candidate for every sample whose h is unknown, but sample {i} has none")
-        self._training = Training(self, candidates, labels, known, allowed, given.clamp(min=0))
+        self._training = Training(self, candidates, labels, known, allowed, given)
         self.history_, self.n_iter_, self.converged_ = [], 0, False
         self._begin()
 
@@ -144,13 +152,53 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
     def _known(self, known: Tensor) -> Tensor:
         return known
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         checks.check_positive("C", self.C)
         checks.check_positive("tol", self.tol)
         checks.check_choice("init", self.init, get_args(Init))
         for name in ("max_iter", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+
+    # ---- keeping and resuming ------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned, and all that `step` needs to go on, as tensors and plain data."""
+        self._check_fitted("state_dict")
+        t = self._training
+        training = {"cccp": t.cccp.state(), "p": t.p, "extra_passes": t.extra_passes, "samples": len(t.candidates), "seed": self.seed_}
+        return {
+            "learner": type(self).__name__,
+            "n_classes": self.n_classes_,
+            "n_features": self.n_features_in_,
+            "coef": self.coef_,
+            "history": [dict(row) for row in self.history_],
+            "converged": self.converged_,
+            "training": training,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave: to go on with `step`, after `begin` on the same samples, or, without it, to predict."""
+        if state["learner"] != type(self).__name__:
+            raise ValueError(f"the state is that of {state['learner']}, but this is {type(self).__name__}")
+        begun = hasattr(self, "_training")
+        for name, mine in (("n_classes", "n_classes_"), ("n_features", "n_features_in_")):
+            if begun and state[name] != getattr(self, mine):
+                raise ValueError(f"the state has {name} = {state[name]}, but the data have {getattr(self, mine)}")
+        self.n_classes_, self.n_features_in_ = state["n_classes"], state["n_features"]
+        self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
+        self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
+        self.coef_, self.history_ = state["coef"], [dict(row) for row in state["history"]]
+        self.n_iter_, self.converged_ = len(self.history_), state["converged"]
+        if begun:
+            self._load_training(state["training"])
+
+    def _load_training(self, state: dict[str, Any]) -> None:
+        t = self._training
+        if state["samples"] != len(t.candidates):
+            raise ValueError(f"the state was learned from {state['samples']} samples, but there are {len(t.candidates)}")
+        t.cccp.load_state(state["cccp"], self.n_classes_)
+        t.p, t.extra_passes, self.seed_ = state["p"].to(t.p), state["extra_passes"], state["seed"]
 
     # ---- using ---------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,15 @@
 """What a learner refuses at its door: one clear sentence before any work."""
 
 import math
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lvmdc.candidates import ArrayLike, Candidates, as_tensor
+from lvmdc.joint import JointFeatureMap
+from lvmdc.segments import segment_sum
 
 
 def check_candidates(candidates: Any) -> Candidates:
@@ -23,7 +26,7 @@ def check_positive(name: str, value: float, zero: bool = False) -> None:
     Traceback (most recent call last):
     ValueError: C must be a positive number, but it is -1.0
     """
-    good = isinstance(value, int | float) and math.isfinite(value) and (value > 0 or (zero and value == 0))
+    good = isinstance(value, Real) and math.isfinite(value) and (value > 0 or (zero and value == 0))
     if not good:
         raise ValueError(f"{name} must be a {'' if zero else 'positive '}number{' ≥ 0' if zero else ''}, but it is {value}")
 
@@ -53,6 +56,24 @@ def check_outputs(y: ArrayLike, candidates: Candidates, n_classes: int | None) -
         allowed = "≥ 0" if n_classes is None else f"in 0..{n_classes - 1}"
         raise ValueError(f"y must hold class indices {allowed}, but y[{i}] is {int(labels[i])}")
     return labels
+
+
+def check_joint(joint: JointFeatureMap, candidates: Candidates, n_classes: int) -> None:
+    """Refuse a joint feature map that scores another number of classes."""
+    one = candidates.subset([0])
+    nothing = torch.zeros(joint.size(one), dtype=torch.float64, device=candidates.device)
+    columns = joint.scores(one, nothing).shape[1]
+    if columns != n_classes:
+        raise ValueError(f"joint must score n_classes = {n_classes} classes, but it scores {columns}; see n_classes=")
+
+
+def check_allowed(allowed: Tensor, candidates: Candidates, y: Tensor) -> Tensor:
+    """Refuse a sample whose class y has none of its candidates; `allowed` (T,) says which it has."""
+    none = (segment_sum(allowed.double(), candidates.counts) == 0).nonzero().flatten()
+    if len(none):
+        i = int(none[0])
+        raise ValueError(f"joint must leave every sample a candidate of its class, but class {int(y[i])} of sample {i} has none")
+    return allowed
 
 
 def check_latents(h: ArrayLike | None, candidates: Candidates, allowed: Tensor, name: str = "h") -> Tensor:

@@ -3,7 +3,9 @@
 M. P. Kumar, B. Packer, D. Koller, Modeling latent variable uncertainty for loss-based learning, ICML 2012.
 """
 
-from typing import Literal, get_args
+import copy
+from numbers import Real
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,21 @@ ThetaSolver = Literal["lbfgs", "ssd"]
 THETA_TOL = 0.1  # the θ block is solved to this share of C·ε
 
 
+class Within(ConditionalModel):
+    """Another model's P_θ over those candidates alone that class y has by the joint feature map of P_w.
+
+    >>> Within(Uniform(), ClassBlocks(1))(Candidates(torch.eye(2), [2]), [0]).p
+    tensor([0.5000, 0.5000])
+    """
+
+    def __init__(self, model: ConditionalModel, joint: JointFeatureMap):
+        super().__init__()
+        self.model, self.joint = model, joint
+
+    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
+        return self.model.scores(candidates, y).masked_fill(~self.joint.has(candidates, y), -torch.inf)
+
+
 class DISC(BlockLearner):
     """½‖w‖² + J/2 ‖θ‖² + C/n Σ_i (ξ_i(w, θ) − β H_i(θ)) (11) by block coordinate descent: w by CCCP, then θ.
 
@@ -35,7 +52,8 @@ class DISC(BlockLearner):
         theta_bound: what the θ block minimises, the expected loss of the prediction (`prediction`, (15)) or its bound (`slack`, (16)).
             With `slack` every step lowers (11); with `prediction` every block lowers its own objective, and P_θ learns more.
         theta_solver: `lbfgs`, or `ssd`, Algorithm 2.
-        conditional: P_θ: `log_linear`, `uniform` (nothing is learned of h), or a module that maps features (T, d') to scores (T, K).
+        conditional: P_θ: `log_linear`, `uniform` (nothing is learned of h), or a module that maps features (T, d') to scores (T, K), of
+            which a copy is trained.
         joint_phi: a joint feature map for Φ; `joint` where not given.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])  # two samples, of which the first candidate tells the class
@@ -70,10 +88,10 @@ class DISC(BlockLearner):
         self.J, self.beta, self.theta_bound, self.theta_solver = J, beta, theta_bound, theta_solver
         self.conditional, self.joint_phi = conditional, joint_phi
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         checks.check_positive("J", self.J, zero=True)
-        if not (isinstance(self.beta, int | float) and 0 < self.beta < 1):
+        if not (isinstance(self.beta, Real) and 0 < self.beta < 1):
             raise ValueError(f"beta must lie in (0, 1), but it is {self.beta}")
         checks.check_choice("theta_bound", self.theta_bound, get_args(ThetaBound))
         checks.check_choice("theta_solver", self.theta_solver, get_args(ThetaSolver))
@@ -81,18 +99,43 @@ class DISC(BlockLearner):
             checks.check_choice("conditional", self.conditional, ("log_linear", "uniform"))
 
     def _begin(self) -> None:
-        self.model_ = self._make_conditional(self._training.candidates)
+        self.model_ = self._make_conditional(self._zero_theta(self._training.candidates))
         self._refresh()
 
-    def _make_conditional(self, candidates: Candidates) -> ConditionalModel:
-        self.joint_phi_ = self.joint_phi or self.joint or ClassBlocks(self.n_classes_)
-        if isinstance(self.conditional, nn.Module):
-            return NeuralConditional(self.conditional)
-        if self.conditional == "uniform":
-            return Uniform(self.joint)
+    @property
+    def joint_phi_(self) -> JointFeatureMap:
+        """Φ's joint feature map."""
+        return self.joint_phi or self.joint or ClassBlocks(self.n_classes_)
+
+    def _zero_theta(self, candidates: Candidates) -> Tensor:
         size = self.joint_phi_.size(candidates.for_phi())
         shape = (self.n_classes_, size // self.n_classes_) if isinstance(self.joint_phi_, ClassBlocks) else (size,)
-        return LogLinear(torch.zeros(shape, dtype=torch.float64, device=candidates.device), self.joint_phi_)
+        return torch.zeros(shape, dtype=torch.float64, device=candidates.device)
+
+    def _make_conditional(self, theta: Tensor | None) -> ConditionalModel:
+        if isinstance(self.conditional, nn.Module):
+            copied = copy.deepcopy(self.conditional)  # a parameter is stored, never changed
+            return self._within(NeuralConditional(copied if theta is None else copied.to(theta.device)))
+        if self.conditional == "uniform":
+            return Uniform(self.joint)
+        assert theta is not None
+        return self._within(LogLinear(theta, self.joint_phi_))
+
+    def _within(self, model: ConditionalModel) -> ConditionalModel:
+        """Only a joint map of one's own may lack candidates; used as Φ too, it says so itself."""
+        says_so = isinstance(model, LogLinear) and model.joint is self.joint
+        return model if self.joint is None or says_so else Within(model, self.joint)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned, P_θ too, and all that `step` needs to go on, as tensors and plain data."""
+        return super().state_dict() | {"theta": dict(self.model_.state_dict())}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave: to go on with `step`, after `begin` on the same samples, or, without it, to predict."""
+        super().load_state_dict(state)
+        if not hasattr(self, "model_"):
+            self.model_ = self._make_conditional(state["theta"].get("theta", state["theta"].get("model.theta")))
+        self.model_.load_state_dict(state["theta"])
 
     def _refresh(self) -> None:
         t = self._training
@@ -122,12 +165,18 @@ class DISC(BlockLearner):
     def theta_(self) -> Tensor:
         """θ: (K, d') for class blocks, one vector for any other P_θ."""
         self._check_fitted("theta_")
-        if isinstance(self.model_, LogLinear):
-            return self.model_.theta.detach()
+        model = self.model_.model if isinstance(self.model_, Within) else self.model_
+        if isinstance(model, LogLinear):
+            return model.theta.detach()
         return torch.cat([torch.zeros(0), *(p.detach().flatten() for p in self.model_.parameters())])
 
     def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:
         """(T,): P_θ(h | x, y) (5), which sums to one over each sample's candidates."""
+        self._check_input(candidates, "predict_latent_proba")
+        if self.conditional == "log_linear" and (length := self.joint_phi_.size(candidates.for_phi())) != self.theta_.numel():
+            raise ValueError(
+                f"candidates must give Φ the {self.theta_.numel()} numbers that θ has from fit, but they give {length}; see phi="
+            )
         return super().predict_latent_proba(candidates, y)
 
     def _conditional(self) -> ConditionalModel:

@@ -32,9 +32,10 @@ class ILSVM(BlockLearner):
         t = self._training
         y_hat, predicted = best(t.candidates, t.point.scores)
         before = t.bound.expected_at(t.p, y_hat, predicted)
-        loss = t.bound.loss_against(y_hat, predicted)  # (T,): of each h' as the truth
-        least = segment_max(-loss, t.candidates.counts)[t.candidates.sample]
         score = own_class(t.candidates, t.point.scores, t.y)
+        loss = t.bound.loss_against(y_hat, predicted)  # (T,): of each h' as the truth
+        loss = loss.masked_fill(score == -torch.inf, torch.inf)  # never one that the class lacks
+        least = segment_max(-loss, t.candidates.counts)[t.candidates.sample]
         rows = segment_argmax(score.masked_fill(-loss < least, -torch.inf), t.candidates.counts)
         t.p = t.delta(torch.where(t.known >= 0, t.known, rows))
         after = t.bound.expected_at(t.p, y_hat, predicted)

@@ -1,5 +1,7 @@
 """The latent structural SVM, adapted to losses that depend on h as in section 6.1."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -47,6 +49,7 @@ class LSVM(LatentLearner):
         t = self._training
         before = (t.p, t.cccp.point, t.cccp.truth)
         rounded = t.cccp.round(t.expected_loss())
+        t.cccp.rescore()
         t.p = t.delta(t.imputed())
         objective = t.objective()
         decrease = self._lowest - objective.value
@@ -57,6 +60,10 @@ class LSVM(LatentLearner):
         self._lowest = objective.value
         self.converged_ = rounded.strict and decrease <= t.cccp.tolerance
         return {**objective.terms(), **t.measures(), "decrease": decrease, "gap": rounded.gap}
+
+    def _load_training(self, state: dict[str, Any]) -> None:
+        super()._load_training(state)
+        self._lowest = self.objective_
 
     def _conditional(self) -> ConditionalModel:
         return Imputed(self.coef_, self.joint_)

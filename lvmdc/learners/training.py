@@ -55,7 +55,7 @@ class Training:
         return torch.zeros_like(self.p).index_fill(0, rows, 1.0)
 
     def imputed(self) -> Tensor:
-        """(n,) h* as packed rows; at w = 0, where every h ties, the start."""
+        """(n,) h* as packed rows, by the current w."""
         return self.hinge.impute(self.point.scores)
 
     def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:

@@ -72,7 +72,8 @@ class Loss(ABC):
 def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) -> None:
     """Refuse a loss that is not one: Δ(z, z) ≠ 0 somewhere, or a value that is negative or not finite.
 
-    Δ(z, z) is looked at for every candidate and class; the sign of Δ between each candidate and its sample's first one.
+    Δ(z, z) is looked at for every candidate and class; the sign of Δ between each candidate and its sample's first one, either
+    as the truth.
     """
     loss.check_candidates(candidates)
     rows = torch.arange(candidates.n_candidates, device=candidates.device)
@@ -85,9 +86,11 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
             row = int((~(itself.abs() <= 1e-6)).nonzero()[0])
             where = f"class {k}, candidate {int(h.index[row])} of sample {int(candidates.sample[row])}"
             raise ValueError(f"loss {loss!r} must have Δ(z, z) = 0, but it is {float(itself[row]):g} for {where}")
-        other = loss.delta(truth, first, label, h).double().expand(len(rows))
-        good = (other >= 0) & other.isfinite()
-        if not bool(good.all()):
-            row = int((~good).nonzero()[0])
-            where = f"sample {int(candidates.sample[row])}, truth ({int(truth[row])}, 0), prediction ({k}, {int(h.index[row])})"
-            raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")
+        for one, two in ((first, h), (h, first)):
+            other = loss.delta(truth, one, label, two).double().expand(len(rows))
+            good = (other >= 0) & other.isfinite()
+            if not bool(good.all()):
+                row = int((~good).nonzero()[0])
+                pair = f"truth ({int(truth[row])}, {int(one.index[row])}), prediction ({k}, {int(two.index[row])})"
+                where = f"sample {int(candidates.sample[row])}, {pair}"
+                raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")

@@ -14,10 +14,11 @@ from lvmdc.memory import memory_budget
 if TYPE_CHECKING:
     from lvmdc.losses.base import Loss
 
-# NOTE: a Δ over boxes makes about this many temporaries of its own result's size (corners, areas, their minima and maxima).
-TEMPORARIES = 8
+# NOTE: a Δ over boxes holds up to ten temporaries of its own result's size at once (corners, areas, their minima and maxima), in the
+# precision of the boxes, which may be float64 where p is float32.
+BYTES_PER_NUMBER = 12 * 8
 # Blocks beyond this many numbers leave the processor's cache and are no faster.
-BLOCK_NUMBERS = 1 << 22
+BLOCK_NUMBERS = 1 << 20
 
 
 class PairwiseExpectation:
@@ -53,7 +54,7 @@ class PairwiseExpectation:
         classes = self.y2.shape[1]
         shape = (self.candidates.n_candidates,) if transposed else (self.candidates.n_candidates, classes)
         out = p.new_zeros(shape)
-        for (truth, predicted), delta in zip(self._blocks(p.element_size()), self._deltas(p.dtype, p.element_size()), strict=True):
+        for (truth, predicted), delta in zip(self._blocks(), self._deltas(p.dtype), strict=True):
             groups, some, all_of = *truth.shape, predicted.shape[1]
             matrix = delta.reshape(groups, some, all_of * classes)  # (g, b, c·K')
             if transposed:
@@ -64,15 +65,15 @@ class PairwiseExpectation:
                 out[predicted] += product.reshape(groups, all_of, classes)
         return out
 
-    def _deltas(self, dtype: torch.dtype, itemsize: int) -> Iterator[Tensor]:
-        if self._numbers * itemsize > self.budget:
-            return self._compute(dtype, itemsize)
+    def _deltas(self, dtype: torch.dtype) -> Iterator[Tensor]:
+        if self._numbers * dtype.itemsize > self.budget:
+            return self._compute(dtype)
         if dtype not in self._kept:
-            self._kept[dtype] = list(self._compute(dtype, itemsize))
+            self._kept = {dtype: list(self._compute(dtype))}  # of the last precision only, which is all that the budget allows
         return iter(self._kept[dtype])
 
-    def _compute(self, dtype: torch.dtype, itemsize: int) -> Iterator[Tensor]:
-        for truth, predicted in self._blocks(itemsize):
+    def _compute(self, dtype: torch.dtype) -> Iterator[Tensor]:
+        for truth, predicted in self._blocks():
             sample = self.candidates.sample[truth[:, 0]]
             y1, y2 = self.y1[sample].reshape(-1, 1, 1, 1), self.y2[sample].reshape(len(sample), 1, 1, -1)
             h1 = self.candidates.latent(truth).unsqueeze(2).unsqueeze(3)  # (g, b, 1, 1)
@@ -80,9 +81,9 @@ class PairwiseExpectation:
             shape = (*truth.shape, predicted.shape[1], self.y2.shape[1])
             yield self.loss.delta(y1, h1, y2, h2).to(dtype).expand(shape)
 
-    def _blocks(self, itemsize: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of the truth (g, b) and of the prediction (g, c) for g samples of c candidates each."""
-        largest = max(1, min(self.budget // (itemsize * TEMPORARIES), BLOCK_NUMBERS) // self.y2.shape[1])
+        largest = max(1, min(self.budget // BYTES_PER_NUMBER, BLOCK_NUMBERS) // self.y2.shape[1])
         counts = self.candidates.counts
         for count in counts.unique().tolist():
             first = self.candidates.offsets[counts == count]

@@ -4,15 +4,16 @@ C.-N. Yu, T. Joachims, Learning structural SVMs with latent variables, ICML 2009
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.one_slack import OneSlack
+from lvmdc.solvers.one_slack import OneSlack, rounding
 
 # While h* still moves, an exact answer is an answer to the wrong question. The first convex problem is solved until the gap is this
 # share of what it gained, a later one to this share of what the round before gained, the last one to this share of the tolerance.
-FIRST, FOLLOWING, LAST = 0.2, 0.1, 0.5
+FIRST, FOLLOWING, LAST = 1.0, 1.0, 0.5
 # The tolerance is never more than this share of all that was gained since w = 0: at small C the whole objective falls by less than
 # C·ε, and learning would end with the first h*.
 SMALL = 0.02
@@ -53,8 +54,10 @@ class CCCP:
             solution = self.solver.solve(expected_loss, truth, self.point, tol=max(self.inner, LAST * self.tolerance))
         self.truth, self.point = None, solution.point
         after = self.hinge.value(self.point, expected_loss)
-        decrease, gained = before - after, self.hinge.value_at_origin(expected_loss) - after
-        self.tolerance = min(self.tol, SMALL * gained) if gained > 0 else self.tol
+        origin = self.hinge.value_at_origin(expected_loss)
+        decrease, gained = before - after, origin - after
+        # Where w = 0 is best there is nothing to gain but rounding, and no gap would be small enough.
+        self.tolerance = max(min(self.tol, SMALL * gained), rounding(self.point.scores) * origin / LAST)
         self.inner = min(self.inner, FOLLOWING * decrease)
         strict = solution.gap <= LAST * self.tolerance
         return Round(decrease, solution.gap, strict, strict and decrease <= self.tolerance)
@@ -68,4 +71,22 @@ class CCCP:
             if last.converged:
                 break
         self.inner = FOLLOWING * total  # for the next run, where the expected loss is another
+        self.rescore()
         return Round(total, last.gap, last.strict, last.converged)
+
+    def rescore(self) -> None:
+        """Score w afresh: on the way its scores were mixed from others', which leaves rounding behind that a resumed run would not have."""
+        self.point = self.hinge.at(self.point.w)
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and numbers from which `load_state` goes on as if never interrupted."""
+        numbers = {"tolerance": self.tolerance, "inner": self.inner, "passes": self.hinge.passes}
+        return {"w": self.point.w, "truth": self.truth, "cuts": self.solver.cuts.state(), **numbers}
+
+    def load_state(self, state: dict[str, Any], n_classes: int) -> None:
+        """Take up where `state` was taken."""
+        device = self.point.w.device
+        self.point = self.hinge.at(state["w"].to(device))
+        self.truth = None if state["truth"] is None else state["truth"].to(device)
+        self.solver.cuts.load_state(state["cuts"], n_classes)
+        self.tolerance, self.inner, self.hinge.passes = state["tolerance"], state["inner"], state["passes"]

@@ -6,6 +6,7 @@ between the best point and the master's is that of V. Franc and S. Sonnenburg, O
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from lvmdc.solvers.hinge import Point, StructuredHinge
@@ -13,7 +14,7 @@ from lvmdc.solvers.line_search import line_search
 from lvmdc.solvers.master import solve_master
 from lvmdc.solvers.working_set import WorkingSet
 
-ROUNDING = 1e-9  # the share of the objective that float arithmetic can tell
+ROUNDING = 1e-9  # the share of the objective that float64 arithmetic can tell
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,24 @@ class OneSlack:
         cuts.rebase(expected_loss, truth)
         best, first = start, hinge.convex_value(start, expected_loss, truth)
         value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
-        tol = max(tol, ROUNDING * first)
+        reachable = rounding(start.scores)
         cuts.add(*hinge.violated(start.scores, expected_loss))
         for _ in range(self.max_iter):
             w, dual = cuts.combine(solve_master(cuts.gram, cuts.loss, hinge.C))
             lower = max(lower, dual)
-            if value - lower <= max(tol, share * (first - value)):
+            if value - lower <= max(tol, reachable * value, share * (first - value)):
                 break
             proposal = hinge.at(w)
             best, value = line_search(hinge, expected_loss, truth, best, proposal)
             ahead = best.towards(proposal, self.lookahead)
             cuts.add(*hinge.violated(ahead.scores, expected_loss))
         return Solution(best, value, value - lower)
+
+
+def rounding(scores: Tensor) -> float:
+    """The share of the objective below which a gap cannot be told from rounding: some 1e-7 where scores are in float32.
+
+    >>> rounding(torch.zeros(1, dtype=torch.float64))
+    1e-09
+    """
+    return max(ROUNDING, 2 * torch.finfo(scores.dtype).eps)

@@ -1,12 +1,15 @@
 """The θ block on one training set: problem (16)."""
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lvmdc.candidates import Candidates, Latent
 from lvmdc.distributions import ConditionalModel
 from lvmdc.inference import best, best_value
+from lvmdc.losses.base import Loss
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import truth_score
 
@@ -50,9 +53,9 @@ class PosteriorProblem:
         self.evaluations += 1
         return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.bound, self.known)
 
-    def value(self) -> Tensor:
-        """The objective of the block, differentiable in θ."""
-        p = self.posterior()
+    def value(self, p: Tensor | None = None) -> Tensor:
+        """The objective of the block, differentiable in θ; p (T,) is the posterior where it is at hand."""
+        p = self.posterior() if p is None else p
         return self.regulariser() + self.C * (self.agreement(p) - self.beta * self.bound.diversity(p)).double().mean()
 
     def regulariser(self) -> Tensor:
@@ -72,7 +75,7 @@ class PosteriorProblem:
         here = self.candidates.subset([i])
         start, count = int(self.candidates.offsets[i]), int(self.candidates.counts[i])
         known = torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
-        bound = BoundLoss(self.bound.loss, here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
+        bound = BoundLoss(_FromRow(self.bound.loss, start), here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
         return PosteriorProblem(self.model, bound, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
 
 
@@ -82,3 +85,22 @@ def with_known(p: Tensor, bound: BoundLoss, known: Tensor) -> Tensor:
         return p
     delta = torch.zeros_like(p).index_fill(0, known[known >= 0], 1.0)
     return torch.where((known >= 0)[bound.candidates.sample], delta, p)
+
+
+class _FromRow(Loss):
+    """A loss on one sample taken out of a set: a Δ that looks candidates up by their packed row must still find them."""
+
+    def __init__(self, loss: Loss, first: int):
+        self.loss, self.first, self.needs_boxes = loss, first, loss.needs_boxes
+
+    def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
+        return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))
+
+    def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor | None:
+        return self.loss.class_cost(y1, y2)
+
+    def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
+        return self.loss.within_class(candidates, p)
+
+    def _in_set(self, h: Latent) -> Latent:
+        return h if h.row is None else replace(h, row=h.row + self.first)

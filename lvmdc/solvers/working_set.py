@@ -35,7 +35,6 @@ class WorkingSet:
         self._square = float(truth @ truth)
         self._cross = (self._psi @ truth).cpu().numpy()
         self.loss = expected_loss.flatten()[self._chosen].double().mean(dim=1).cpu().numpy()
-        self._idle[:] = 0
 
     def add(self, y: Tensor, rows: Tensor) -> None:
         """One more cut: a selection of classes (n,) and packed rows (n,)."""
@@ -67,6 +66,17 @@ class WorkingSet:
         if (self._idle > IDLE).any():
             self._keep(self._idle <= IDLE)
         return w, dual
+
+    def state(self) -> dict[str, Tensor]:
+        """The selections and what cannot be had from them to the last bit: enough to go on as if never interrupted."""
+        return {"chosen": self._chosen, "gram": torch.from_numpy(self._gram), "idle": torch.from_numpy(self._idle)}
+
+    def load_state(self, state: dict[str, Tensor], n_classes: int) -> None:
+        """Take up the cuts of `state`; `rebase` comes next."""
+        self._chosen = state["chosen"].to(self._chosen.device)
+        self._gram, self._idle = state["gram"].cpu().numpy(), state["idle"].cpu().numpy()
+        psi = [self.hinge.mean_psi(chosen % n_classes, chosen // n_classes) for chosen in self._chosen]
+        self._psi = torch.stack(psi) if psi else self._psi
 
     def _keep(self, mask: np.ndarray) -> None:
         index = torch.from_numpy(np.flatnonzero(mask)).to(self._psi.device)

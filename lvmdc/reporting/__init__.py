@@ -1,0 +1,21 @@
+"""What a run looked like: drawings of boxes and posteriors, tables, curves, the HTML report, predictions on disk."""
+
+from lvmdc.reporting.curves import line_chart
+from lvmdc.reporting.detections import Detection, Prediction, save_predictions
+from lvmdc.reporting.drawing import draw_detection
+from lvmdc.reporting.report import write_report
+from lvmdc.reporting.sheet import contact_sheet, draw_legend
+from lvmdc.reporting.table import Table, results_table
+
+__all__ = [
+    "Detection",
+    "Prediction",
+    "Table",
+    "contact_sheet",
+    "draw_detection",
+    "draw_legend",
+    "line_chart",
+    "results_table",
+    "save_predictions",
+    "write_report",
+]

@@ -1,0 +1,86 @@
+"""Many drawings on one sheet, with a legend."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from lvmdc.reporting.drawing import INK, PAPER
+from lvmdc.reporting.heat import heat
+from lvmdc.reporting.lettering import lettering
+from lvmdc.reporting.pen import PREDICTED, TRUTH, Pen
+
+LINE, SWATCH, GAP = 24, 30, 8  # pixels: a line of the legend, a sample in it, the space between things
+MEANINGS = {
+    "truth": "true box",
+    "predicted": "predicted box",
+    "heat": "posterior: box covers the pixel, 0 to 1",
+    "right": "class right",
+    "wrong": "class wrong",
+}
+
+
+def contact_sheet(pictures: Sequence[Image.Image], columns: int = 4, legend: bool = True) -> Image.Image:
+    """The pictures in rows of `columns`, each column as wide as its widest and each row as high as its highest, above a legend.
+
+    >>> contact_sheet([Image.new("RGB", (100, 80))] * 5, columns=3, legend=False).size
+    (332, 184)
+    """
+    if not pictures:
+        raise ValueError("pictures must hold at least one picture, but it is empty")
+    if columns < 1:
+        raise ValueError(f"columns must be at least 1, but it is {columns}")
+    rows = [pictures[i : i + columns] for i in range(0, len(pictures), columns)]
+    widths = [max(p.width for p in pictures[k::columns]) for k in range(min(columns, len(pictures)))]
+    heights = [max(p.height for p in row) for row in rows]
+    width = sum(widths) + GAP * (len(widths) + 1)
+    key = [draw_legend(width)] if legend else []
+    sheet = Image.new("RGB", (width, sum(heights) + GAP * (len(heights) + 1) + sum(k.height for k in key)), PAPER)
+    top = GAP
+    for row, height in zip(rows, heights, strict=True):
+        for k, picture in enumerate(row):
+            sheet.paste(picture, (GAP + sum(widths[:k]) + GAP * k, top))
+        top += height + GAP
+    for picture in key:
+        sheet.paste(picture, (0, top))
+    return sheet
+
+
+def draw_legend(width: int) -> Image.Image:
+    """What the lines and colours of `draw_detection` mean, in as many lines as `width` pixels ask for.
+
+    >>> draw_legend(1000).size, draw_legend(300).size
+    ((1000, 32), (300, 80))
+    """
+    font = lettering("", 13)[1]
+    places, left, line = [], GAP, 0
+    for text in MEANINGS.values():
+        length = SWATCH + 6 + round(font.getlength(text))
+        if left > GAP and left + length > width:
+            left, line = GAP, line + 1
+        places.append((left, line * LINE))
+        left += length + 2 * GAP
+    sheet = Image.new("RGB", (width, (line + 1) * LINE + GAP), PAPER)
+    for (kind, text), (x, y) in zip(MEANINGS.items(), places, strict=True):
+        sheet.paste(swatch(kind), (x, y + 2))
+        ImageDraw.Draw(sheet).text((x + SWATCH + 6, y + 4), text, font=font, fill=INK)
+    return sheet
+
+
+def swatch(kind: str) -> Image.Image:
+    """A sample of what one of `MEANINGS` looks like.
+
+    >>> swatch("truth").size
+    (30, 20)
+    """
+    picture = Image.new("RGB", (SWATCH, LINE - 4), (110, 110, 110))
+    if kind == "heat":
+        return heat(picture, np.broadcast_to(np.linspace(0, 1, SWATCH), (LINE - 4, SWATCH)))
+    pen = Pen(ImageDraw.Draw(picture), width=2, limit=picture.size)
+    place = (2, 2, SWATCH - 3, LINE - 7)
+    if kind in ("truth", "predicted"):
+        pen.case(place)
+        pen.dashed(place, TRUTH) if kind == "truth" else pen.solid(place, PREDICTED)
+    else:
+        pen.badge((9, 4, 21, 16), PREDICTED, kind == "right")
+    return picture

@@ -1,0 +1,8 @@
+"""The learners under Lightning: modules, data, callbacks, and a run from a configuration."""
+
+from lvmdc.training.data import LatentDataModule, Samples
+from lvmdc.training.exact import ExactModule
+from lvmdc.training.module import LatentModule
+from lvmdc.training.stochastic import StochasticModule
+
+__all__ = ["ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule"]

@@ -1,0 +1,113 @@
+"""The objective (11) on mini-batches, differentiable in the parameters of both distributions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lvmdc.distributions import Conditional, ConditionalModel, Prediction, score_dtype
+from lvmdc.inference import best, best_of_class, best_value, own_class
+from lvmdc.learners import DISC, LatentLearner
+from lvmdc.objective import Objective, slack
+from lvmdc.segments import segment_sum
+from lvmdc.solvers.posterior import PosteriorProblem, with_known
+from lvmdc.training.batches import Batch, TrainingSet
+
+
+class BatchObjective:
+    """What a step on a batch B of samples lowers, for P_w and P_θ of any kind:
+
+    ½‖w‖² + C/|B| Σ_i ξ_i(w, θ), in w with θ held, and, for DISC, J/2 ‖θ‖² + C/|B| Σ_i (B_i(w, θ) − β H_i(θ)), in θ with w held.
+
+    The expectation of each over batches is the objective of its block, (13) and (16). B_i is the learner's `theta_bound`. ‖w‖² and
+    ‖θ‖² are over all parameters of a module. Without P_θ (LSVM), all mass lies on h*_i = argmax_h w·Ψ(x_i, y_i, h); where h is known,
+    on that.
+    """
+
+    def __init__(self, learner: LatentLearner, p_w: Prediction, p_theta: ConditionalModel | None):
+        self.learner, self.p_w, self.p_theta = learner, p_w, p_theta
+        self.C = learner.C
+        self.J, self.beta = (learner.J, learner.beta) if isinstance(learner, DISC) else (0.0, 0.0)
+
+    @property
+    def learns_theta(self) -> bool:
+        """Whether P_θ has anything to learn."""
+        return self.p_theta is not None and next(self.p_theta.parameters(), None) is not None
+
+    def value(self, batch: Batch, warm: bool = False) -> Tensor:
+        """The sum of both, of which each parameter's derivative is that of its own block.
+
+        Args:
+            warm: while h* is held at the start, as in the first round of CCCP; θ waits.
+        """
+        scores = self.p_w.scores(batch.candidates)  # (T, K)
+        if not self.learns_theta:
+            return self.hinge(batch, scores, self.posterior(batch, scores, warm), warm)
+        problem = self._problem(batch, scores.detach())
+        p = problem.posterior()
+        # A weight of zero, not nothing: where ranks add up their gradients, each waits for those of all parameters.
+        theta = 0 * problem.regulariser() if warm else problem.value(p)
+        return self.hinge(batch, scores, p.detach(), warm) + theta
+
+    def hinge(self, batch: Batch, scores: Tensor, p: Tensor, warm: bool) -> Tensor:
+        """½‖w‖² + C/|B| Σ_i ξ_i under a posterior p (T,); with `warm`, h* in the second term of (9) is the start."""
+        expected = batch.bound.expected_loss(p)
+        if warm:
+            # At w = 0 every h ties: the start says which of them is h*.
+            own = own_class(batch.candidates, scores, batch.y).masked_fill(batch.start == 0, 0)
+            truth = segment_sum(own * batch.start.to(own.dtype), batch.candidates.counts)
+            xi = best_value(batch.candidates, scores + expected) - truth
+        else:
+            xi = slack(batch.candidates, scores, expected, batch.y, batch.known)
+        return self._norm(self.p_w) + self.C * xi.double().mean()
+
+    def posterior(self, batch: Batch, scores: Tensor, warm: bool = False) -> Tensor:
+        """(T,): P_θ(h | x_i, y_i), without a derivative."""
+        with torch.no_grad():
+            if self.p_theta is not None:
+                return with_known(self.p_theta.log_prob(batch.candidates, batch.y).exp(), batch.bound, batch.known)
+            if warm:
+                return batch.start.to(score_dtype(batch.candidates))
+            rows = torch.where(batch.known >= 0, batch.known, best_of_class(batch.candidates, scores, batch.y))
+            return delta_at(scores, rows)
+
+    @torch.no_grad()
+    def measure(self, samples: TrainingSet) -> tuple[Objective, dict[str, float]]:
+        """(11) by its terms on all samples, and the means of the prediction's expected loss (8), its class error and the posterior's
+        entropy; one pass over the features in chunks."""
+        sums = torch.zeros(5, dtype=torch.float64)
+        for batch in samples.chunks():
+            scores = self.p_w.scores(batch.candidates)
+            p = self.posterior(batch, scores)
+            y_hat, rows = best(batch.candidates, scores)
+            parts = (
+                slack(batch.candidates, scores, batch.bound.expected_loss(p), batch.y, batch.known),
+                batch.bound.diversity(p),
+                batch.bound.expected_at(p, y_hat, rows),
+                y_hat != batch.y,
+                Conditional(batch.candidates, batch.y, p).entropy(),
+            )
+            sums += torch.stack([part.double().sum() for part in parts]).cpu()
+        xi, diversity, loss, error, entropy = (sums / len(samples)).tolist()
+        theta_norm = self.J * float(self._norm(self.p_theta)) if self.p_theta is not None else 0.0
+        objective = Objective(float(self._norm(self.p_w)), theta_norm, xi, diversity, self.C, self.beta)
+        return objective, {"loss": loss, "error": error, "entropy": entropy}
+
+    def _problem(self, batch: Batch, scores: Tensor) -> PosteriorProblem:
+        assert isinstance(self.learner, DISC)
+        assert self.p_theta is not None
+        return PosteriorProblem(self.p_theta, batch.bound, scores, self.J, self.C, self.beta, self.learner.theta_bound, batch.known)
+
+    @staticmethod
+    def _norm(module: torch.nn.Module) -> Tensor:
+        squares = [parameter.double().square().sum() for parameter in module.parameters()]
+        return 0.5 * torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+
+
+def delta_at(scores: Tensor, rows: Tensor) -> Tensor:
+    """(T,): all mass of each sample on one of its packed rows (n,), in the precision of the scores (T, K).
+
+    >>> delta_at(torch.zeros(3, 2), torch.tensor([1, 2]))
+    tensor([0., 1., 1.])
+    """
+    return torch.zeros_like(scores[:, 0]).index_fill(0, rows, 1.0)

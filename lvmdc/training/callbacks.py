@@ -1,0 +1,66 @@
+"""What goes on beside the training: progress, pictures for TensorBoard, and how to go on after an interruption."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint, RichProgressBar
+from pytorch_lightning.loggers import TensorBoardLogger
+
+from lvmdc.distributions import Conditional
+from lvmdc.training.module import LatentModule
+from lvmdc.training.pictures import draw_samples
+
+log = logging.getLogger(__name__)
+
+
+class Progress(RichProgressBar):
+    """Lightning's rich progress bar; the objective stands in it."""
+
+    def __init__(self) -> None:
+        super().__init__(leave=False)
+
+
+class Pictures(Callback):
+    """To TensorBoard, every few epochs: pictures with their boxes and posteriors, and histograms of the posterior.
+
+    Args:
+        every_n_epochs: how often.
+        count: how many pictures, evenly over the training part.
+    """
+
+    def __init__(self, every_n_epochs: int = 2, count: int = 8):
+        if every_n_epochs < 1 or count < 1:
+            raise ValueError(f"every_n_epochs and count must be at least 1, but they are {every_n_epochs} and {count}")
+        self.every_n_epochs, self.count = every_n_epochs, count
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, LatentModule)
+        if trainer.current_epoch % self.every_n_epochs and not trainer.should_stop:
+            return
+        train = pl_module.data.train
+        assert train is not None
+        for logger in trainer.loggers:
+            if isinstance(logger, TensorBoardLogger):
+                step = trainer.current_epoch
+                for i, (_, image) in enumerate(draw_samples(pl_module, train, self.count)):
+                    logger.experiment.add_image(f"training/{i}", np.asarray(image), step, dataformats="HWC")
+                samples = train.to(pl_module.device)
+                p = pl_module.posterior(samples.candidates, samples.y)
+                logger.experiment.add_histogram("posterior/probability", p, step)
+                entropy = Conditional(samples.candidates, samples.y, p).entropy()
+                logger.experiment.add_histogram("posterior/entropy", entropy, step)
+
+
+class ResumeHint(Callback):
+    """After an interruption: which checkpoint to go on from. It is at most one epoch old."""
+
+    def __init__(self, command: str):
+        self.command = command
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        last = [c.last_model_path for c in trainer.callbacks if isinstance(c, ModelCheckpoint) and c.last_model_path]  # type: ignore[attr-defined]
+        if last and isinstance(exception, KeyboardInterrupt):
+            log.warning("interrupted; all epochs but the current one are kept. To go on:\n  %s ckpt_path='%s'", self.command, last[0])

@@ -1,0 +1,90 @@
+"""What the exact and the stochastic LightningModule share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pytorch_lightning as pl
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions import Prediction
+from lvmdc.learners import LatentLearner
+from lvmdc.training.data import LatentDataModule, Samples
+from lvmdc.training.evaluate import evaluate
+
+CHECKPOINT_KEY = "lvmdc"  # what a checkpoint holds of ours, beside Lightning's own
+
+
+class LatentModule(pl.LightningModule, ABC):
+    """A training of P_w and P_θ under Lightning: logging, evaluation and checkpoints of tensors and plain data.
+
+    Args:
+        learner: the method with its loss and hyperparameters.
+        config: the composed configuration as plain data, kept in the checkpoint so that it says how to use itself.
+    """
+
+    def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
+        super().__init__()
+        self.automatic_optimization = False
+        self.learner, self.config = learner, config or {}
+        self.classes: list[str] = []
+
+    @property
+    def data(self) -> LatentDataModule:
+        """The data module of the trainer."""
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        assert isinstance(data, LatentDataModule)
+        return data
+
+    @abstractmethod
+    def prediction(self, candidates: Candidates) -> Prediction:
+        """P_w as it stands."""
+
+    @abstractmethod
+    def posterior(self, candidates: Candidates, y: Tensor) -> Tensor:
+        """(T,): P_θ(h | x, y) as it stands."""
+
+    @abstractmethod
+    def history(self) -> list[dict[str, float]]:
+        """One row an epoch: the objective by its terms and what else was measured."""
+
+    def setup(self, stage: str) -> None:
+        self.classes = self.data.classes
+
+    def measure(self, samples: Samples) -> dict[str, float]:
+        """Loss, class error and localisation on samples."""
+        samples = samples.to(self.device)
+        return evaluate(samples, self.learner.loss_, *self.prediction(samples.candidates).predict(samples.candidates))
+
+    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
+        assert self.data.val is not None
+        self._log_measures("val", self.measure(self.data.val), len(batch))
+
+    def test_step(self, batch: Tensor, batch_idx: int) -> None:
+        assert self.data.test is not None
+        self._log_measures("test", self.measure(self.data.test), len(batch))
+
+    def _log_measures(self, part: str, measures: dict[str, float], n: int) -> None:
+        self.log_dict({f"{part}/{name}": value for name, value in measures.items()}, batch_size=n, prog_bar=part == "val")
+
+    def log_row(self, row: dict[str, float]) -> None:
+        """A row of the history to the loggers, its objective to the progress bar."""
+        shown = {f"train/{name}": float(value) for name, value in row.items() if name != "iteration"}
+        self.log_dict(shown, on_step=False, on_epoch=True, batch_size=1)
+        self.log("objective", float(row["objective"]), prog_bar=True, logger=False, on_step=False, on_epoch=True, batch_size=1)
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def learned(self) -> dict[str, Any]:
+        """What was learned, as tensors and plain data."""
+
+    @abstractmethod
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        """Take up what `learned` gave, to predict or to go on."""
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        kind = {"module": type(self).__name__, "config": self.config, "classes": list(self.classes)}
+        checkpoint[CHECKPOINT_KEY] = kind | {"learned": self.learned()}

@@ -1,0 +1,79 @@
+"""How the stochastic solver steps unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from lvmdc.candidates import Candidates
+
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+SchedulerFactory = Callable[[Optimizer], Any]
+HALVING = 100  # steps after which the rate of θ is half of what it was
+NEURAL_RATE = 1e-3
+LOOKED_AT = 1 << 14  # candidates from which the length of the features is estimated
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """An optimizer, and the scheduler of its rate if there is one, which steps with every batch or every epoch."""
+
+    optimizer: Optimizer
+    scheduler: Any = None
+    by_step: bool = False
+
+    def configuration(self) -> dict[str, Any]:
+        """As Lightning takes it, so that it keeps their state in checkpoints."""
+        found: dict[str, Any] = {"optimizer": self.optimizer}
+        if self.scheduler is not None:
+            watched = {"monitor": "objective"} if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else {}
+            found["lr_scheduler"] = {"scheduler": self.scheduler, "interval": "step" if self.by_step else "epoch", **watched}
+        return found
+
+
+def stepper(parameters: list[nn.Parameter], default: Stepper, make: OptimizerFactory | None, schedule: SchedulerFactory | None) -> Stepper:
+    """What the user asked for, the default where nothing was: an optimizer of one's own keeps its rate unless `schedule` changes it."""
+    optimizer = default.optimizer if make is None else make(parameters)
+    if schedule is not None:
+        return Stepper(optimizer, schedule(optimizer))
+    return default if make is None else Stepper(optimizer)
+
+
+def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: float) -> Stepper:
+    """Subgradient steps of rate 1/(t + R√C), t = 1, 2, …, for a linear P_w.
+
+    With h* held, ½‖w‖² + C·mean ξ is strongly convex of modulus 1 whatever the data, for which 1/t is the optimal rate (Shalev-Shwartz
+    et al., Pegasos, 2011): nothing is left to tune. ½‖w*‖² is at most the objective at w = 0, C·max Δ, so that for Δ ≤ 1 no step
+    need be longer than √(2C); a step at rate 1 could have length √2·C·R, R the length of the features: hence the R√C.
+    """
+    late = _length(candidates.features, 2) * C**0.5
+    first = 1 / (1 + late)
+    optimizer = torch.optim.SGD(parameters, lr=first)
+    return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + late) / (1 + late + t)), by_step=True)
+
+
+def default_for_theta(parameters: list[nn.Parameter], candidates: Candidates) -> Stepper:
+    """Adam at rate 1/(1 + t/100) over the mean ‖Φ‖₁, for a log-linear P_θ.
+
+    Its objective is smooth, and where J is small nearly flat in most directions: the 1/(Jt) of Algorithm 2 first leaps, then crawls.
+    A step of Adam moves every number of θ by about its rate, so that no candidate's log-probability moves by more than about one.
+    """
+    optimizer = torch.optim.Adam(parameters, lr=1 / max(_length(candidates.for_phi().features, 1), 1e-12))
+    return Stepper(optimizer, LambdaLR(optimizer, lambda t: 1 / (1 + t / HALVING)), by_step=True)
+
+
+def default_for_module(parameters: list[nn.Parameter]) -> Stepper:
+    """Adam at its usual rate, for a neural network of one's own."""
+    return Stepper(torch.optim.Adam(parameters, lr=NEURAL_RATE))
+
+
+def _length(features: Tensor, order: int) -> float:
+    """The mean length of the features in the norm of that order, from some of the candidates."""
+    some = features[:: max(1, len(features) // LOOKED_AT)].to(torch.float32)
+    return float(torch.linalg.vector_norm(some, ord=order, dim=1).mean())

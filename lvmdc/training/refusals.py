@@ -1,0 +1,42 @@
+"""What the stochastic solver refuses at its door."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions.prediction import module_scores
+from lvmdc.learners import DISC, LSVM, LatentLearner
+
+
+def check_settings(
+    learner: LatentLearner, prediction: Any, conditional: Any, warmup_epochs: int, patience: int, average: float | None
+) -> None:
+    """Refuse what the stochastic solver cannot do, before any work."""
+    name = type(learner).__name__
+    if not isinstance(learner, DISC | LSVM):
+        raise ValueError(f"the stochastic solver trains DISC, LSVM and Supervised; {name} alternates whole trainings, so use solver=exact")
+    if learner.n_init != 1:
+        raise ValueError(f"the stochastic solver takes one start, but n_init is {learner.n_init}; run it with several seeds instead")
+    if prediction is not None and learner.joint is not None:
+        raise ValueError("prediction and the learner's joint both say how P_w scores: give one of them")
+    if conditional is not None and not isinstance(learner, DISC):
+        raise ValueError(f"conditional is the P_θ of DISC, but the learner is {name}, which has none")
+    if warmup_epochs < 0 or patience < 1:
+        raise ValueError(f"warmup_epochs must be at least 0 and patience at least 1, but they are {warmup_epochs} and {patience}")
+    if average is not None and average < 0:
+        raise ValueError(f"average must be at least 0, or None, but it is {average}")
+
+
+@torch.no_grad()
+def check_networks(one: Candidates, n_classes: int, prediction: Any, conditional: Any) -> None:
+    """Refuse networks that score another number of classes."""
+    for name, network, seen in (("prediction", prediction, one), ("conditional", conditional, one.for_phi())):
+        if isinstance(network, nn.Module):
+            columns = module_scores(copy.deepcopy(network).eval(), seen).shape[1]
+            if columns != n_classes:
+                raise ValueError(f"{name} must score the {n_classes} classes of the data, but it scores {columns}")

@@ -1,0 +1,240 @@
+"""The stochastic solver under Lightning: mini-batches of samples, for large sets and for neural networks."""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+from torch.utils.data import RandomSampler
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
+from lvmdc.inference import best_of_class
+from lvmdc.learners import DISC, LatentLearner, Supervised
+from lvmdc.training import optimisers
+from lvmdc.training.batch_objective import BatchObjective, delta_at
+from lvmdc.training.batches import TrainingSet
+from lvmdc.training.epochs import Epochs
+from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
+from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
+from lvmdc.training.pair import Pair
+from lvmdc.training.refusals import check_networks, check_settings
+
+
+class StochasticModule(LatentModule):
+    """Learns (11) by a step on w and a step on θ for every mini-batch; P_w and P_θ may be neural networks.
+
+    A batch gives ½‖w‖² + C/|B| Σ_i ξ_i, of which w takes a subgradient step with θ held, and, for DISC, J/2 ‖θ‖² + C/|B| Σ_i (B_i − β H_i),
+    of which θ takes one with w held; see `BatchObjective`. Both are taken at the same (w, θ), so the features are scored once, and with
+    `theta_bound=slack` the two are one subgradient step on (11). An epoch is a row of the history: (11) on all training samples.
+
+    Unless told otherwise a linear P_w steps at rate 1/(t + R√C) and a log-linear P_θ by Adam, for the reasons that
+    `lvmdc.training.optimisers` gives; what is measured, predicted with and kept is the average over the last steps, since the last iterate
+    has the noise of its batches.
+
+    Args:
+        learner: DISC, LSVM or Supervised, with its loss and hyperparameters.
+        optimizer_w: makes the optimizer of w from its parameters; likewise `optimizer_theta`.
+        scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch.
+        prediction: a module that maps features (T, d) to scores (T, K), for P_w; linear in the learner's joint feature map where not given.
+        conditional: a module that maps the features of Φ (T, d') to scores (T, K), for P_θ; the learner's own where not given.
+        warmup_epochs: how long h* is held at the learner's `init`, as in the first round of CCCP, before it follows w; θ waits as long.
+        patience: over how many epochs the objective is averaged to tell whether it still changes by more than C·ε; see `Epochs`.
+        average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
+    """
+
+    def __init__(
+        self,
+        learner: LatentLearner,
+        config: dict[str, Any] | None = None,
+        optimizer_w: OptimizerFactory | None = None,
+        optimizer_theta: OptimizerFactory | None = None,
+        scheduler: SchedulerFactory | None = None,
+        prediction: nn.Module | None = None,
+        conditional: nn.Module | None = None,
+        warmup_epochs: int = 1,
+        patience: int = 5,
+        average: float | None = 8.0,
+    ):
+        super().__init__(learner, config)
+        check_settings(learner, prediction, conditional, warmup_epochs, patience, average)
+        if conditional is not None:
+            learner.set_params(conditional=conditional)
+        self.optimizer_w, self.optimizer_theta, self.scheduler = optimizer_w, optimizer_theta, scheduler
+        self.warmup_epochs, self.average = warmup_epochs, average
+        self._network = (prediction,)  # in a tuple: a copy of it is trained, and it is no part of this module itself
+        self.pair: Pair | None = None
+        self.epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
+
+    # ---- making ready --------------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        train = self.data.train
+        assert train is not None
+        if self.pair is not None:
+            self._trained(train.candidates)
+        if stage == "fit" or self.pair is None:
+            learner = self.learner
+            learner.n_classes = len(self.data.classes)
+            learner.begin(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
+            work = learner._training
+            del learner._training  # the exact solver's scores and planes
+            parts = (learner.loss_, learner.n_classes_, work.start, work.known, learner.memory_budget)
+            self.samples = TrainingSet(work.candidates, work.y, *parts)
+        if self.pair is None:
+            one = train.candidates.subset([0])
+            check_networks(one, self.learner.n_classes_, self._network[0], getattr(self.learner, "conditional", None))
+            size = self.learner.joint_.size(one)
+            shape = (self.learner.n_classes_, -1) if self.learner.joint is None else (size,)
+            self.pair = self._make_pair(torch.zeros(size, dtype=score_dtype(one)).reshape(shape))
+
+    def _make_pair(self, w: Tensor) -> Pair:
+        network = self._network[0]
+        p_w = LinearPrediction(w, self.learner.joint) if network is None else NeuralPrediction(copy.deepcopy(network))
+        # A copy: the learner's own is overwritten by what was learned, which is not where the optimizer stands.
+        p_theta = copy.deepcopy(self.learner.model_).to(w.dtype) if isinstance(self.learner, DISC) else None
+        return Pair(p_w, p_theta, self.average)
+
+    def configure_optimizers(self) -> Any:
+        pair, data = self._trained(), self.samples.candidates
+        w = list(pair.p_w.parameters())
+        default = optimisers.default_for_w(w, data, self.learner.C) if pair.linear_w else optimisers.default_for_module(w)
+        self.steppers: list[Stepper] = [optimisers.stepper(w, default, self.optimizer_w, self.scheduler)]
+        if pair.p_theta is not None and pair.theta:
+            theta = list(pair.p_theta.parameters())
+            default = optimisers.default_for_theta(theta, data) if pair.linear_theta else optimisers.default_for_module(theta)
+            self.steppers.append(optimisers.stepper(theta, default, self.optimizer_theta, self.scheduler))
+        return tuple(stepper.configuration() for stepper in self.steppers)
+
+    def on_fit_start(self) -> None:
+        self.samples = self.samples.to(self.device)
+
+    def on_train_start(self) -> None:
+        if not self.epochs.rows:
+            self.epochs.origin = self._measured().measure(self.samples)[0].value
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def on_train_epoch_start(self) -> None:
+        self._started = time.perf_counter()
+        # The order of the batches depends on the epoch alone: a resumed run sees the same. Over several ranks Lightning sees to it.
+        sampler = getattr(self.trainer.train_dataloader, "sampler", None)
+        if isinstance(sampler, RandomSampler):
+            sampler.generator = torch.Generator().manual_seed(self._seed())
+
+    def on_train_batch_start(self, batch: Tensor, batch_idx: int) -> None:
+        if batch_idx == 0:  # and so does what else is random, such as dropout
+            torch.manual_seed(self._seed())
+
+    def _seed(self) -> int:
+        key = [self.learner.seed % 2**32, self.current_epoch, self.global_rank]
+        return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+    @property
+    def _warm(self) -> bool:
+        return self.current_epoch < self.warmup_epochs
+
+    @property
+    def _moving(self) -> list[Stepper]:
+        """The optimizers that step in this epoch."""
+        return self.steppers[:1] if self._warm else self.steppers
+
+    def training_step(self, batch: Tensor, batch_idx: int) -> None:
+        if self.epochs.converged:  # a finished run that is resumed has nothing left to do
+            self.trainer.should_stop = True
+            return
+        pair, found = self._trained(), self.optimizers()
+        value = BatchObjective(self.learner, pair.p_w, pair.p_theta).value(self.samples.batch(batch), self._warm)
+        active = found if isinstance(found, list) else [found]
+        for optimizer in active:
+            optimizer.zero_grad()
+        self.manual_backward(value)
+        for optimizer, stepper in zip(active, self._moving, strict=False):
+            optimizer.step()
+            if stepper.by_step:
+                stepper.scheduler.step()
+        pair.average()
+        if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
+            self._end_epoch(pair)
+
+    def _end_epoch(self, pair: Pair) -> None:
+        objective, measures = self._measured().measure(self.samples)
+        passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
+        self.log_row(self.epochs.add(objective, measures, passes, time.perf_counter() - self._started))
+        for stepper in self._moving:
+            if isinstance(stepper.scheduler, ReduceLROnPlateau):
+                stepper.scheduler.step(objective.value)
+            elif stepper.scheduler is not None and not stepper.by_step:
+                stepper.scheduler.step()
+        self.trainer.should_stop = self.trainer.should_stop or self.epochs.converged
+
+    def on_train_end(self) -> None:
+        pair = self._trained()
+        if pair.linear_w and self.epochs.rows:  # the learner is then as good as fitted
+            self.learner.load_state_dict(self.learned())
+            if isinstance(self.learner, DISC):
+                self.learner.model_ = pair.conditional()  # type: ignore[assignment]
+        self.epochs.warn_if_unfinished()
+
+    def _measured(self) -> BatchObjective:
+        pair = self._trained()
+        return BatchObjective(self.learner, pair.prediction(), pair.conditional())
+
+    # ---- using ---------------------------------------------------------------------------------------------------
+
+    def _trained(self, candidates: Candidates | None = None) -> Pair:
+        """The pair, for candidates that it fits."""
+        if self.pair is None:
+            raise ValueError("this StochasticModule knows nothing yet: train it, or load a checkpoint, before it predicts")
+        expected = self.learner.n_features_in_
+        if candidates is not None and candidates.n_features != expected:
+            raise ValueError(f"candidates must have {expected} features, as in training, but they have {candidates.n_features}")
+        return self.pair
+
+    def prediction(self, candidates: Candidates) -> Prediction:
+        return self._trained(candidates).prediction()
+
+    @torch.no_grad()
+    def posterior(self, candidates: Candidates, y: Tensor) -> Tensor:
+        labels = candidates.outputs(y, self.learner.n_classes_)
+        p_theta = self._trained(candidates).conditional()
+        if p_theta is not None:
+            return p_theta(candidates, labels).p
+        scores = self.prediction(candidates).scores(candidates)
+        return delta_at(scores, best_of_class(candidates, scores, labels))
+
+    def history(self) -> list[dict[str, float]]:
+        return self.epochs.rows
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    def learned(self) -> dict[str, Any]:
+        """Both distributions and the history, as the learner's own `load_state_dict` takes them up; `coef` is None for a network."""
+        sizes = {"n_classes": self.learner.n_classes_, "n_features": self.learner.n_features_in_}
+        return {"learner": type(self.learner).__name__, **sizes, **self._trained().learned(), **self.epochs.state()}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        written = checkpoint[CHECKPOINT_KEY]
+        if written["module"] != type(self).__name__:
+            raise ValueError(f"the checkpoint was written by {written['module']}, but this is {type(self).__name__}; see solver=")
+        self.load_learned(written["learned"])  # where the optimizers stood comes next, from Lightning
+
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        if (learned["coef"] is None) != (self._network[0] is not None):
+            there, here = ("a network", "linear") if learned["coef"] is None else ("linear", "a network")
+            raise ValueError(f"the P_w of the checkpoint is {there}, but here it is {here}; see prediction=")
+        if self.pair is not None:
+            for name, mine in (("n_classes", self.learner.n_classes_), ("n_features", self.learner.n_features_in_)):
+                if learned[name] != mine:
+                    raise ValueError(f"the checkpoint has {name} = {learned[name]}, but the data have {mine}")
+        self.learner.load_state_dict(learned)
+        if self.pair is None:
+            self.pair = self._make_pair(next(iter(learned["prediction"].values())))
+        self.pair.load_learned(learned)
+        self.epochs.load(learned)

@@ -1,0 +1,21 @@
+"""Find the object in anyone's pictures: `python scripts/predict.py ckpt_path=… input=photos/`."""
+
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from lvmdc.training import errors, resolvers
+from lvmdc.training.use import predict_pictures
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+resolvers.register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="predict")
+def main(cfg: DictConfig) -> None:
+    predict_pictures(cfg)
+
+
+if __name__ == "__main__":
+    errors.run_script(main, CONFIGS)

@@ -1,0 +1,22 @@
+"""Learn from a configuration: `python scripts/train.py experiment=object_detection`; `--help` says what can be chosen."""
+
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from lvmdc.training import errors, resolvers
+from lvmdc.training.run import train
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+resolvers.register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
+def main(cfg: DictConfig) -> float | None:
+    measures = train(cfg)
+    return measures.get("test/loss", measures.get("test/error"))
+
+
+if __name__ == "__main__":
+    errors.run_script(main, CONFIGS)

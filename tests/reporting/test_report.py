@@ -1,0 +1,166 @@
+import base64
+import io
+import math
+from html.parser import HTMLParser
+
+import pytest
+from PIL import Image
+
+from lvmdc.reporting import files as files_module
+from lvmdc.reporting import results_table, write_report
+
+HOSTILE = "</title></style><script>alert(\"1\")</script><img src='http://evil/x' onerror=\"a\"> & 'q'"
+VOID = {"meta", "img"}
+
+
+class Page(HTMLParser):
+    """Checks that tags close in order and keeps what a browser would use."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.texts = [], [], [], []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+        self.close()
+        assert not self.open, f"unclosed {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *attribute) for attribute in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *attribute) for attribute in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def images(self):
+        sources = [value for tag, name, value in self.attributes if (tag, name) == ("img", "src")]
+        return [Image.open(io.BytesIO(base64.b64decode(s.removeprefix("data:image/png;base64,")))) for s in sources]
+
+
+def row(i, **more):
+    terms = {"objective": 3.0 / i, "w_norm": 0.5, "theta_norm": 0.1, "slack": 1.0, "diversity": 0.4, "loss": 0.3, "error": 0.2}
+    return {"iteration": i, **terms, "entropy": 1.0, "passes": 10 * i, "gap": 1e-3, "seconds": 0.5, "decrease": 0.1 / i, **more}
+
+
+def written(tmp_path, **changes):
+    arguments = {
+        "title": "A run",
+        "settings": {"method.C": "10", "data": "mammals"},
+        "history": [row(1), row(2), row(3)],
+        "results": [{"method": "DISC", "loss": 0.4227}],
+        "pictures": [],
+        "commands": ["python scripts/train.py", "tensorboard --logdir logs"],
+    }
+    path = tmp_path / "report.html"
+    write_report(path, **{**arguments, **changes})
+    return Page(path)
+
+
+def test_the_page_has_all_sections_and_charts(tmp_path):
+    page = written(tmp_path)
+    text = " ".join(page.texts)
+    for heading in ("What was run", "Results", "Curves", "Pictures", "How to reproduce", "method.C", "0.4227", "tensorboard --logdir logs"):
+        assert heading in text
+    assert page.tags.count("svg") == 5
+    assert page.source.count('class="mark"') == 3 * (4 + 2 + 2 + 1 + 2)
+    assert {"charset", "viewport"} <= {value for tag, name, value in page.attributes if tag == "meta"} | {n for t, n, _ in page.attributes}
+
+
+def test_the_data_term_is_what_the_norms_leave_of_the_objective(tmp_path):
+    assert "C × mean (ξ − βH), iteration 1: 2.4" in " ".join(written(tmp_path).texts)
+
+
+def test_every_picture_is_in_the_page_bit_by_bit(tmp_path):
+    pictures = [(f"picture {i}", Image.new("RGB", (20 + i, 10), (i, 2 * i, 0))) for i in range(7)]
+    page = written(tmp_path, pictures=pictures)
+    held = {(image.size, image.convert("RGB").tobytes()) for image in page.images()}
+    assert {(picture.size, picture.tobytes()) for _, picture in pictures} <= held
+    assert page.tags.count("figure") == 7
+
+
+def test_nothing_outside_the_page_is_needed(tmp_path):
+    page = written(tmp_path, pictures=[("a", Image.new("RGB", (4, 4)))])
+    for _, name, value in page.attributes:
+        if name in ("src", "href", "xlink:href", "srcset", "action", "data"):
+            assert value.startswith("data:")
+    assert "http://" not in page.source
+    assert "https://" not in page.source
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert "url(" not in page.source
+    assert "@import" not in page.source
+
+
+def test_hostile_names_stay_text(tmp_path):
+    page = written(
+        tmp_path,
+        title=HOSTILE,
+        settings={HOSTILE: HOSTILE},
+        history=[row(1, **{f"{HOSTILE}_loss": 0.5})],
+        results=[{HOSTILE: HOSTILE}],
+        pictures=[(HOSTILE, Image.new("RGB", (4, 4)))],
+        commands=[HOSTILE],
+    )
+    assert "script" not in page.tags
+    assert not any(name.startswith("on") for _, name, _ in page.attributes)
+    assert all(value.startswith("data:") for _, name, value in page.attributes if name == "src")
+    assert ("img", "alt", HOSTILE) in page.attributes
+    assert page.texts.count(HOSTILE) >= 8
+
+
+def test_names_that_are_not_utf_8_are_shown_with_a_sign(tmp_path):
+    assert "a�b" in written(tmp_path, pictures=[("a\udc80b", Image.new("RGB", (4, 4)))]).texts
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_not_finite_do_not_break_it(tmp_path, bad):
+    page = written(tmp_path, history=[row(1), row(2, objective=bad, gap=bad, entropy=bad), row(3)])
+    assert page.tags.count("svg") == 5
+    assert any("left out: not finite" in text for text in page.texts)
+
+
+def test_a_validation_loss_of_some_iterations_is_drawn(tmp_path):
+    page = written(tmp_path, history=[row(1, val_loss=0.5), row(2), row(3, val_loss=0.4)])
+    assert page.source.count("<title>val_loss, ") == 2
+    assert "left out" not in page.source
+
+
+@pytest.mark.parametrize("history", [[], [row(1)], [{"objective": 1.0}], [{"iteration": 1}]])
+def test_short_histories(tmp_path, history):
+    assert written(tmp_path, history=history).tags.count("section") == 5
+
+
+def test_nothing_at_all_is_a_page_still(tmp_path):
+    page = written(tmp_path, settings={}, history=[], results=[], pictures=[], commands=[])
+    assert page.tags.count("h2") == 5
+
+
+def test_a_table_that_was_made_before_is_taken(tmp_path):
+    page = written(tmp_path, results=results_table([{"loss": 0.4227}], percent=["loss"]))
+    assert "42.3 %" in page.texts
+
+
+def test_the_rows_that_were_given_are_not_changed(tmp_path):
+    history = [row(1)]
+    written(tmp_path, history=history)
+    assert history == [row(1)]
+
+
+def test_a_failure_leaves_the_old_page_and_no_other_file(tmp_path, monkeypatch):
+    written(tmp_path, title="old")
+
+    def fails(source, target):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(files_module.os, "replace", fails)
+    with pytest.raises(OSError, match="the disk is gone"):
+        written(tmp_path, title="new")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    assert "<h1>old</h1>" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -1,0 +1,131 @@
+"""Bad input gets one clear sentence, before any long work."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from lvmdc.training.checkpoint import check_fits, instantiate_trusted, read_checkpoint
+from lvmdc.training.run import train
+from lvmdc.training.use import find_pictures
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("experiment=object_detectoin", "experiment=object_detectoin is not one of .* did you mean 'object_detection'"),
+        ("method.CC=1", "there is no option 'method.CC': did you mean 'method.C'"),
+        ("method.C=-1", "C must be a positive number, but it is -1"),
+    ],
+)
+def test_command_line_mistake_is_named_with_what_was_meant(override, sentence, tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), override, f"paths.log_dir={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert re.search(sentence, last), last
+    assert "Traceback" not in done.stderr
+
+
+def picture_folder(path: Path, per_class: int = 4) -> Path:
+    rng = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (path / name).mkdir(parents=True)
+        for i in range(per_class):
+            Image.fromarray(rng.integers(0, 255, (48, 48, 3), np.uint8)).save(path / name / f"{i}.png")
+    return path
+
+
+def run_on(folder, config, tmp_path, *overrides):
+    parts = ["data=folder", "callbacks=checkpoint", "extras.progress=false", "logger=csv", "method.tol=0.5", *overrides]
+    return train(
+        config("train", *parts, f"data.pictures.path='{folder}'", f"paths.output_dir={tmp_path}/out", f"paths.log_dir={tmp_path}/out")
+    )
+
+
+def test_missing_data_folder_is_named(config, tmp_path):
+    with pytest.raises(Exception, match="nowhere"):
+        run_on(tmp_path / "nowhere", config, tmp_path)
+
+
+def test_empty_data_folder_is_named(config, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Exception, match="empty"):
+        run_on(tmp_path / "empty", config, tmp_path)
+
+
+def test_truncated_picture_is_named(config, tmp_path):
+    folder = picture_folder(tmp_path / "pets")
+    whole = folder / "cats" / "0.png"
+    whole.write_bytes(whole.read_bytes()[:200])
+    with pytest.raises(Exception, match=r"cats.0\.png"):
+        run_on(folder, config, tmp_path)
+
+
+def test_box_outside_its_picture_is_named(config, tmp_path):
+    folder = picture_folder(tmp_path / "pets")
+    rows = [f"{c}/{i}.png,{c},0,0,{900 if (c, i) == ('dogs', 2) else 20},20" for c in ("cats", "dogs") for i in range(4)]
+    (folder / "boxes.csv").write_text("image,label,x1,y1,x2,y2\n" + "\n".join(rows))
+    with pytest.raises(Exception, match=r"dogs/2\.png"):
+        run_on(folder, config, tmp_path)
+
+
+def test_folder_with_spaces_and_letters_beyond_ascii_without_boxes_trains(config, tmp_path):
+    measures = run_on(picture_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label")
+    assert set(measures) == {"test/error"}
+
+
+def test_folder_that_cannot_be_written_is_named(config, tmp_path):
+    blocked = tmp_path / "out"
+    blocked.write_text("a file where the run folder should be")
+    with pytest.raises(OSError, match="out"):
+        run_on(picture_folder(tmp_path / "pets"), config, tmp_path)
+
+
+def test_what_is_not_a_checkpoint_is_refused_by_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"ckpt_path: .*none\.ckpt does not exist"):
+        read_checkpoint(tmp_path / "none.ckpt")
+    (tmp_path / "text.ckpt").write_text("no checkpoint")
+    with pytest.raises(ValueError, match=r"text\.ckpt is not a checkpoint that can be read"):
+        read_checkpoint(tmp_path / "text.ckpt")
+    torch.save({"other": 1}, tmp_path / "other.ckpt")
+    with pytest.raises(ValueError, match=r"other\.ckpt is not a checkpoint of lvmdc"):
+        read_checkpoint(tmp_path / "other.ckpt")
+
+
+class Trap:
+    """Runs code if unpickled."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("trapped"),))
+
+
+def test_checkpoint_from_elsewhere_runs_no_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"lvmdc": Trap()}, "trap.ckpt")
+    with pytest.raises(ValueError, match=r"trap\.ckpt is not a checkpoint that can be read"):
+        read_checkpoint("trap.ckpt")
+    assert not Path("trapped").exists()
+    with pytest.raises(ValueError, match=r"asks for os\.system"):
+        instantiate_trusted({"_target_": "lvmdc.DISC", "loss": {"_target_": "os.system", "command": "true"}}, Path("trap.ckpt"))
+
+
+def test_checkpoint_of_other_classes_is_refused(finished):
+    checkpoint = read_checkpoint(finished / "checkpoints" / "last.ckpt")
+    with pytest.raises(ValueError, match=r"knows 6 classes .* but the data have 2 \(a, b\)"):
+        check_fits(checkpoint, ["a", "b"])
+
+
+def test_input_without_pictures_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no picture"):
+        find_pictures(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"input: .*nowhere does not exist"):
+        find_pictures(tmp_path / "nowhere")

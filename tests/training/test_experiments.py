@@ -1,0 +1,47 @@
+"""Every shipped experiment starts, and every method and loss runs under it."""
+
+from pathlib import Path
+
+import pytest
+
+from lvmdc.training.run import train
+
+EXPERIMENTS = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_experiment_runs_one_quick_iteration(experiment, config, small, tmp_path):
+    cfg = config(
+        "train", f"experiment={experiment}", *small, "method.max_iter=1", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"
+    )
+    with pytest.warns(UserWarning, match="stopped at max_iter=1"):
+        measures = train(cfg)
+    assert 0 <= measures["test/loss"] <= 1
+    for name in ("report.html", "run.json", "checkpoints/last.ckpt", "pictures/all.png"):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+@pytest.mark.parametrize("method", ["lsvm", "ilsvm", "supervised", "disc"])
+@pytest.mark.parametrize("loss", ["label", "zero_one"])
+def test_every_method_runs_with_every_loss(method, loss, config, small, tmp_path):
+    overrides = ["experiment=minimal", f"method={method}", f"loss={loss}", "method.tol=0.1", "method.max_iter=30", "extras.report=false"]
+    cfg = config("train", *small, *overrides, "logger=csv", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}")
+    assert "test/error" in train(cfg)
+
+
+def test_stochastic_solver_runs_by_its_config(config, small, tmp_path):
+    overrides = [
+        "experiment=minimal",
+        "solver=stochastic",
+        "trainer.max_epochs=2",
+        f"paths.output_dir={tmp_path}",
+        f"paths.log_dir={tmp_path}",
+    ]
+    measures = train(config("train", *small, *overrides))
+    assert 0 <= measures["test/error"] <= 1
+
+
+def test_two_runs_never_share_a_folder():
+    from lvmdc.training.resolvers import run_dir
+
+    assert len({run_dir("logs", "task", None) for _ in range(200)}) == 200
