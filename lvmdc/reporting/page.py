@@ -96,5 +96,5 @@ def png(picture: Image.Image) -> bytes:
     b'PNG'
     """
     file = io.BytesIO()
-    picture.save(file, format="PNG", optimize=True)
+    picture.save(file, format="PNG")
     return file.getvalue()

@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import TensorBoardLogger
 
-from lvmdc.reporting import contact_sheet, results_table, write_report
+from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.files import SafeNames, write_atomically
 from lvmdc.reporting.page import png
 from lvmdc.training.module import LatentModule
@@ -28,7 +28,7 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     if not trainer.is_global_zero or not module.history():
         return
     rows = result_rows(module, measures)
-    table = results_table(rows, percent=NAMES.values())
+    table = measures_table(rows)
     settings = flat(OmegaConf.to_container(cfg, resolve=True))
     pictures = _draw(module, folder / "pictures")
     log_hyperparameters(trainer, settings, measures)
@@ -58,6 +58,17 @@ def result_rows(module: LatentModule, measures: dict[str, float]) -> list[dict[s
         if part in found:
             rows.append({"part": part} | {NAMES[k]: found[part][k] for k in NAMES if k in found[part]})
     return rows
+
+
+def measures_table(rows: list[dict[str, object]]) -> Table:
+    """Parts of the data below each other, their measures in percent.
+
+    >>> print(measures_table([{"part": "test", "loss": 0.365}]).text())
+    part    loss
+    ----  ------
+    test  36.5 %
+    """
+    return results_table(rows, percent={name for row in rows for name in row} - {"part"})
 
 
 def flat(config: Any, prefix: str = "") -> dict[str, str]:

@@ -14,10 +14,10 @@ from tqdm import tqdm
 from lvmdc.candidates import Candidates
 from lvmdc.data.pictures import PictureSet
 from lvmdc.data.reading import SUFFIXES
-from lvmdc.reporting import Detection, Prediction, results_table, save_predictions
+from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.files import write_atomically
 from lvmdc.training.checkpoint import instantiate_trusted, read_checkpoint
-from lvmdc.training.finish import NAMES
+from lvmdc.training.finish import NAMES, measures_table
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,10 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     data.setup("test")
     assert data.test is not None
     measures = model.measure(data.test)
-    row = {"part": "test"} | {NAMES[k]: measures[k] for k in NAMES if k in measures}
+    row: dict[str, object] = {"part": "test"} | {NAMES[k]: measures[k] for k in NAMES if k in measures}
     path = Path(cfg.paths.output_dir) / "results.json"
     write_atomically(path, json.dumps(measures, indent=2).encode())
-    log.info("%s\n\n%s\n\nresults  %s", cfg.ckpt_path, results_table([row], percent=list(row)[1:]).text(), path)
+    log.info("%s\n\n%s\n\nresults  %s", cfg.ckpt_path, measures_table([row]).text(), path)
     return measures
 
 

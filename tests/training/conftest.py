@@ -46,10 +46,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cfg = composed(
         "train",
         *overrides,
-        "callbacks=pictures",
-        "+callbacks@callbacks=checkpoint",
-        f"paths.output_dir={folder}",
-        f"paths.log_dir={folder}",
+        "~callbacks.progress",
+        f"paths.output_dir='{folder}'",
+        f"paths.log_dir='{folder}'",
     )
     train(cfg)
     return folder

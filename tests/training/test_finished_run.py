@@ -56,7 +56,7 @@ def test_eval_gives_the_numbers_of_the_run(finished, config, tmp_path):
 def test_eval_takes_another_fold(finished, config, tmp_path):
     same, other = (
         evaluate_checkpoint(config("eval", f"ckpt_path='{finished}/checkpoints/last.ckpt'", f"paths.output_dir={tmp_path}", *more))
-        for more in ([], ["overrides=[data.fold=3]"])
+        for more in ([], ["overrides=['data.fold=3']"])
     )
     assert same != other
 

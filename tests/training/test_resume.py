@@ -13,7 +13,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 OVERRIDES = [
-    "experiment=object_detection", "method=ilsvm", "method.init=random", "method.C=10", "method.tol=0.0001", "data.pictures.per_class=25",
+    "experiment=object_detection", "method=lsvm", "method.init=random", "method.C=10", "method.tol=0.0001", "data.pictures.per_class=25",
     "callbacks=checkpoint", "logger=csv", "extras.progress=false", "extras.threads=1",
 ]  # fmt: skip
 
