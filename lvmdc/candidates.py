@@ -2,58 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from lvmdc import segments, storage
+from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts
+from lvmdc.latent import Latent
 
-ArrayLike = Any  # a tensor, a NumPy array, or what NumPy can make one of
-
-
-def as_tensor(values: ArrayLike) -> Tensor:
-    """A tensor that shares memory with `values` where it can, memory maps included."""
-    if isinstance(values, Tensor):
-        return values
-    # NumPy's asarray would turn a map into an ordinary read-only array, which could not be told from one that must be copied.
-    array = values if isinstance(values, np.memmap) else np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"Expected real numbers but got an array of {array.dtype}")
-    if not array.dtype.isnative or any(stride < 0 for stride in array.strides):  # torch has neither
-        array = array.astype(array.dtype.newbyteorder("="), order="C")
-    # A read-only map would make torch warn; the package never writes to a candidate's arrays.
-    if not array.flags.writeable and not isinstance(array, np.memmap):
-        array = array.copy()
-    return storage.tensor_from_numpy(array)
-
-
-@dataclasses.dataclass(frozen=True)
-class Latent:
-    """Values of h: what a loss Δ(y1, h1, y2, h2) sees of its latent arguments. Fields share their leading shape.
-
-    `index` is the position among the sample's own candidates, `box` its corners (x1, y1, x2, y2) or None, `row` the
-    packed row, by which a loss of one's own may look up anything it knows about a candidate.
-
-    >>> h = Latent(index=torch.tensor([0, 3]), box=None)
-    >>> h.unsqueeze(1).index.shape
-    torch.Size([2, 1])
-    """
-
-    index: Tensor
-    box: Tensor | None = None
-    row: Tensor | None = None
-
-    def unsqueeze(self, dim: int) -> Latent:
-        """A new axis of length one among the leading ones, for broadcasting; `dim` counts from the front."""
-        box = None if self.box is None else self.box.unsqueeze(dim)
-        row = None if self.row is None else self.row.unsqueeze(dim)
-        return Latent(self.index.unsqueeze(dim), box, row)
+__all__ = ["ArrayLike", "Candidates", "Latent", "as_tensor"]
 
 
 class Candidates:
@@ -77,16 +38,16 @@ class Candidates:
         if not self.features.is_floating_point():
             self.features = self.features.to(torch.float32)
         total, device = len(self.features), self.features.device
-        self.counts = _checked_counts(counts, total).to(device)
-        self.boxes = None if boxes is None else _checked_boxes(boxes, total).to(device)
+        self.counts = checked_counts(counts, total).to(device)
+        self.boxes = None if boxes is None else checked_boxes(boxes, total).to(device)
         self.phi = None if phi is None else as_tensor(phi).to(device)
-        _check_finite("features", self.features)
+        check_finite("features", self.features)
         if self.phi is not None:
             if self.phi.dim() != 2 or len(self.phi) != total:
                 raise ValueError(f"phi must have shape (T, d') with T = {total}, but it has shape {tuple(self.phi.shape)}")
             if not self.phi.is_floating_point():
                 self.phi = self.phi.to(torch.float32)
-            _check_finite("phi", self.phi)
+            check_finite("phi", self.phi)
 
     def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None) -> Candidates:
         """The same kind of set from parts that were checked already."""
@@ -274,40 +235,3 @@ class Candidates:
             return Candidates(**arrays)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
-
-
-def _checked_counts(counts: ArrayLike, total: int) -> Tensor:
-    counts = as_tensor(counts)
-    if counts.dim() != 1 or len(counts) == 0 or counts.is_floating_point() or counts.dtype == torch.bool:
-        raise ValueError(f"counts must be integers of shape (n,) with n ≥ 1, but it is {counts.dtype} of shape {tuple(counts.shape)}")
-    counts = counts.long()
-    empty = (counts < 1).nonzero().flatten()
-    if len(empty):
-        i = int(empty[0])
-        raise ValueError(f"counts must give every sample a candidate, but sample {i} has {int(counts[i])}")
-    if int(counts.sum()) != total:
-        raise ValueError(f"counts must sum to features.shape[0] = {total}, but it sums to {int(counts.sum())}")
-    return counts
-
-
-def _checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
-    boxes = as_tensor(boxes)
-    if boxes.shape != (total, 4):
-        raise ValueError(f"boxes must have shape (T, 4) with T = {total}, but it has shape {tuple(boxes.shape)}")
-    boxes = boxes.to(torch.float64 if boxes.dtype == torch.float64 else torch.float32)
-    _check_finite("boxes", boxes)
-    bad = ((boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1])).nonzero().flatten()
-    if len(bad):
-        i = int(bad[0])
-        raise ValueError(f"boxes must have x2 > x1 and y2 > y1, but boxes[{i}] is {boxes[i].tolist()}")
-    return boxes
-
-
-def _check_finite(name: str, values: Tensor, chunk: int = 1 << 24) -> None:
-    """Refuse NaN and infinities, a chunk of rows at a time so that a mapped file is not held in memory."""
-    step = max(1, chunk // max(1, values[0].numel()))
-    for start in range(0, len(values), step):
-        finite = torch.isfinite(values[start : start + step])
-        if not bool(finite.all()):
-            row = start + int((~finite).any(dim=1).nonzero()[0])
-            raise ValueError(f"{name} must be finite, but row {row} holds NaN or infinity")

@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
 from lvmdc import Candidates, Latent
-from lvmdc.candidates import _check_finite, as_tensor
+from lvmdc.arrays import as_tensor, check_finite
 from lvmdc.testing import random_candidates
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=5)
@@ -203,7 +203,7 @@ def test_a_bad_number_far_down_a_long_set_is_found():
     features = torch.zeros(1000, 2)
     features[777, 1] = torch.nan
     with pytest.raises(ValueError, match="row 777"):
-        _check_finite("features", features, chunk=16)
+        check_finite("features", features, chunk=16)
 
 
 @pytest.mark.parametrize("values", [[["a", "b"]], np.array([[object()]]), np.array([[1j]])])

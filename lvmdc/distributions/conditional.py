@@ -14,7 +14,14 @@ from lvmdc.segments import segment_log_softmax
 
 
 class ConditionalModel(nn.Module, ABC):
-    """P_θ(h | x, y): what is believed of h when x and y are known. A subclass gives scores; they are normalised in log space."""
+    """P_θ(h | x, y): what is believed of h when x and y are known. A subclass gives scores; they are normalised in log space.
+
+    >>> class Bright(ConditionalModel):
+    ...     def scores(self, candidates, y):
+    ...         return candidates.features.sum(dim=1)
+    >>> Bright()(Candidates(torch.zeros(2, 1), [2]), [0]).p
+    tensor([0.5000, 0.5000])
+    """
 
     @abstractmethod
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:

@@ -14,7 +14,11 @@ from lvmdc.segments import segment_sum
 
 @dataclass(frozen=True)
 class OnSamples(ABC):
-    """A distribution over (y, h) for each sample of `candidates`."""
+    """A distribution over (y, h) for each sample of `candidates`.
+
+    >>> isinstance(Delta(Candidates(torch.zeros(2, 1), [2]), torch.tensor([1]), torch.tensor([0])), OnSamples)
+    True
+    """
 
     candidates: Candidates
 

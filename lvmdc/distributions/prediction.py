@@ -11,7 +11,14 @@ from lvmdc.joint import ClassBlocks, JointFeatureMap
 
 
 class Prediction(nn.Module, ABC):
-    """P_w(y, h | x): all mass on (y(w), h(w)) = argmax w·Ψ(x, y, h) (3)(4). A subclass gives the scores."""
+    """P_w(y, h | x): all mass on (y(w), h(w)) = argmax w·Ψ(x, y, h) (3)(4). A subclass gives the scores.
+
+    >>> class First(Prediction):  # always class 0, the brighter candidate
+    ...     def scores(self, candidates):
+    ...         return candidates.features.sum(dim=1, keepdim=True)
+    >>> First()(Candidates(torch.tensor([[1.0], [3.0]]), [2])).h
+    tensor([1])
+    """
 
     @abstractmethod
     def scores(self, candidates: Candidates) -> Tensor:

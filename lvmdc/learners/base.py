@@ -103,7 +103,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         self.check_parameters()
         self.seed_ = self.seed if seed is None else seed
         candidates = checks.check_candidates(candidates)
-        labels = checks.check_outputs(y, candidates, self.n_classes)
+        labels = candidates.outputs(y, self.n_classes)
         self.n_classes_ = int(labels.max()) + 1 if self.n_classes is None else self.n_classes
         self.n_features_in_ = candidates.n_features
         self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
@@ -209,14 +209,14 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
     def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:
         """(T,): P_θ(h | x, y), which sums to one over each sample's candidates."""
         self._check_input(candidates, "predict_latent_proba")
-        labels = checks.check_outputs(y, candidates, self.n_classes_)
+        labels = candidates.outputs(y, self.n_classes_)
         with torch.no_grad():
             return self._conditional()(candidates, labels).p
 
     def score(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None) -> float:
         """1 − mean loss against the truth (y, h); without h, 1 − the share of wrong classes, which is all that can be told then."""
         y_hat, h_hat = self.predict(candidates)
-        labels = checks.check_outputs(y, candidates, self.n_classes_)
+        labels = candidates.outputs(y, self.n_classes_)
         if h is None:
             return 1 - float((y_hat != labels).double().mean())
         return 1 - float(self.loss_.between(candidates, labels, h, y_hat, h_hat).mean())

@@ -42,22 +42,6 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, but it is {value!r}")
 
 
-def check_outputs(y: ArrayLike, candidates: Candidates, n_classes: int | None) -> Tensor:
-    """(n,) class indices on the candidates' device, in 0..n_classes−1 (any from 0 up where n_classes is None)."""
-    labels = as_tensor(y).to(candidates.device)
-    if labels.shape != (len(candidates),):
-        raise ValueError(f"y must have shape ({len(candidates)},), one class a sample, but it has shape {tuple(labels.shape)}")
-    if labels.is_floating_point() and not bool((labels == labels.round()).all()):
-        raise ValueError("y must hold class indices, but it holds fractions")
-    labels = labels.long()
-    outside = labels < 0 if n_classes is None else (labels < 0) | (labels >= n_classes)
-    if bool(outside.any()):
-        i = int(outside.nonzero()[0])
-        allowed = "≥ 0" if n_classes is None else f"in 0..{n_classes - 1}"
-        raise ValueError(f"y must hold class indices {allowed}, but y[{i}] is {int(labels[i])}")
-    return labels
-
-
 def check_joint(joint: JointFeatureMap, candidates: Candidates, n_classes: int) -> None:
     """Refuse a joint feature map that scores another number of classes."""
     one = candidates.subset([0])

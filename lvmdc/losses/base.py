@@ -74,6 +74,11 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
 
     Δ(z, z) is looked at for every candidate and class; the sign of Δ between each candidate and its sample's first one, either
     as the truth.
+
+    >>> from lvmdc.losses import FunctionLoss
+    >>> check_loss(FunctionLoss(lambda y1, h1, y2, h2: 1.0), Candidates(torch.zeros(1, 1), [1]), torch.tensor([0]), 1)
+    Traceback (most recent call last):
+    ValueError: loss FunctionLoss(<lambda>, latent='index') must have Δ(z, z) = 0, but it is 1 for class 0, candidate 0 of sample 0
     """
     loss.check_candidates(candidates)
     rows = torch.arange(candidates.n_candidates, device=candidates.device)

@@ -21,7 +21,11 @@ SMALL = 0.02
 
 @dataclass(frozen=True)
 class Round:
-    """What one round did: the decrease of (13), the duality gap of its convex problem, whether that was solved to the last tolerance."""
+    """What one round did: the decrease of (13), the duality gap of its convex problem, whether that was solved to the last tolerance.
+
+    >>> Round(decrease=0.5, gap=0.1, strict=False, converged=False).decrease
+    0.5
+    """
 
     decrease: float
     gap: float
@@ -35,6 +39,14 @@ class CCCP:
     Args:
         tol: C·ε, the decrease below which the procedure stops, or a fiftieth of all that was gained since w = 0 if that is less.
         truth: (D,) the mean of Ψ(x_i, y_i, h) at the start. At w = 0 every h ties, so that any choice, or any mixture, will do.
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
+    >>> truth = hinge.mean_psi(hinge.y, torch.tensor([0, 1]))
+    >>> cccp = CCCP(hinge, OneSlack(hinge), tol=1e-6, truth=truth)
+    >>> round(cccp.run(loss, max_rounds=10).decrease, 3)
+    0.5
     """
 
     def __init__(self, hinge: StructuredHinge, solver: OneSlack, tol: float, truth: Tensor):

@@ -14,7 +14,11 @@ from lvmdc.objective import half_square, slack
 
 @dataclass(frozen=True)
 class Point:
-    """A w (D,) in float64 with the scores (T, K) it gives, so that nobody computes them twice."""
+    """A w (D,) in float64 with the scores (T, K) it gives, so that nobody computes them twice.
+
+    >>> Point(torch.zeros(2), torch.zeros(3, 1)).scores.shape
+    torch.Size([3, 1])
+    """
 
     w: Tensor
     scores: Tensor

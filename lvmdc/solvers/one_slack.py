@@ -19,7 +19,12 @@ ROUNDING = 1e-9  # the share of the objective that float64 arithmetic can tell
 
 @dataclass(frozen=True)
 class Solution:
-    """The best point found, its objective in (14), and how far at most it is from the optimum."""
+    """The best point found, its objective in (14), and how far at most it is from the optimum.
+
+    >>> from lvmdc.solvers.hinge import Point
+    >>> Solution(Point(torch.zeros(1), torch.zeros(1, 1)), value=1.0, gap=0.25).gap
+    0.25
+    """
 
     point: Point
     value: float
@@ -34,6 +39,13 @@ class OneSlack:
     Args:
         max_iter: passes in one call at most.
         lookahead: the cut is taken at this fraction of the way from the best point to the master's.
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
+    >>> truth = hinge.mean_psi(hinge.y, torch.tensor([0, 1]))
+    >>> round(OneSlack(hinge).solve(loss, truth, hinge.origin(), tol=1e-9).value, 4)
+    0.5
     """
 
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, lookahead: float = 0.3):

@@ -1,16 +1,14 @@
 """The θ block on one training set: problem (16)."""
 
-from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lvmdc.candidates import Candidates, Latent
 from lvmdc.distributions import ConditionalModel
 from lvmdc.inference import best, best_value
-from lvmdc.losses.base import Loss
 from lvmdc.losses.bound import BoundLoss
+from lvmdc.losses.part import AtRows
 from lvmdc.objective import truth_score
 
 ThetaBound = Literal["prediction", "slack"]
@@ -24,6 +22,15 @@ class PosteriorProblem:
     Args:
         scores: (T, K) w·Ψ of every (y, h).
         known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
+
+    >>> from lvmdc.distributions import LogLinear
+    >>> from lvmdc.losses import ZeroOneLoss
+    >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
+    >>> scores = torch.tensor([[1.0], [0.0]])  # the first candidate is predicted; θ = 0 gives it one half
+    >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
+    >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), BoundLoss(ZeroOneLoss(), c, y, 1), scores, **settings)
+    >>> round(float(problem.value().detach()), 4)  # ½ − β/2
+    0.45
     """
 
     def __init__(
@@ -75,32 +82,20 @@ class PosteriorProblem:
         here = self.candidates.subset([i])
         start, count = int(self.candidates.offsets[i]), int(self.candidates.counts[i])
         known = torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
-        bound = BoundLoss(_FromRow(self.bound.loss, start), here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
+        loss = AtRows(self.bound.loss, torch.arange(start, start + count, device=self.y.device))
+        bound = BoundLoss(loss, here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
         return PosteriorProblem(self.model, bound, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
 
 
 def with_known(p: Tensor, bound: BoundLoss, known: Tensor) -> Tensor:
-    """(T,): the probabilities p, replaced by a delta for samples whose h is known."""
+    """(T,): the probabilities p, replaced by a delta for samples whose h is known.
+
+    >>> from lvmdc.losses import ZeroOneLoss
+    >>> bound = BoundLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1)
+    >>> with_known(torch.tensor([0.5, 0.5]), bound, torch.tensor([1]))
+    tensor([0., 1.])
+    """
     if not bool((known >= 0).any()):
         return p
     delta = torch.zeros_like(p).index_fill(0, known[known >= 0], 1.0)
     return torch.where((known >= 0)[bound.candidates.sample], delta, p)
-
-
-class _FromRow(Loss):
-    """A loss on one sample taken out of a set: a Δ that looks candidates up by their packed row must still find them."""
-
-    def __init__(self, loss: Loss, first: int):
-        self.loss, self.first, self.needs_boxes = loss, first, loss.needs_boxes
-
-    def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
-        return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))
-
-    def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor | None:
-        return self.loss.class_cost(y1, y2)
-
-    def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
-        return self.loss.within_class(candidates, p)
-
-    def _in_set(self, h: Latent) -> Latent:
-        return h if h.row is None else replace(h, row=h.row + self.first)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from lvmdc.candidates import Candidates, Latent
+from lvmdc.candidates import Candidates
 from lvmdc.losses import Loss
 from lvmdc.losses.bound import BoundLoss
+from lvmdc.losses.part import AtRows
 
 CHUNK_ROWS = 1 << 15  # candidates that are looked at together when the whole training set is measured
 
@@ -76,26 +77,3 @@ class TrainingSet:
         together = max(1, CHUNK_ROWS // int(self.candidates.counts.max()))
         for part in torch.arange(len(self), device=self.candidates.device).split(together):
             yield self.batch(part)
-
-
-class AtRows(Loss):
-    """A loss on samples taken out of a set: a Δ that looks candidates up by their packed row must still find them.
-
-    Args:
-        rows: (T',) the row in the whole set of each row of the part.
-    """
-
-    def __init__(self, loss: Loss, rows: Tensor):
-        self.loss, self.rows, self.needs_boxes = loss, rows, loss.needs_boxes
-
-    def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
-        return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))
-
-    def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor | None:
-        return self.loss.class_cost(y1, y2)
-
-    def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
-        return self.loss.within_class(candidates, p)
-
-    def _in_set(self, h: Latent) -> Latent:
-        return h if h.row is None else replace(h, row=self.rows[h.row])

@@ -1,0 +1,74 @@
+"""Arrays from anywhere as tensors, and what is refused at the door."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvmdc import storage
+
+ArrayLike = Any  # a tensor, a NumPy array, or what NumPy can make one of
+
+
+def as_tensor(values: ArrayLike) -> Tensor:
+    """A tensor that shares memory with `values` where it can, memory maps included."""
+    if isinstance(values, Tensor):
+        return values
+    # NumPy's asarray would turn a map into an ordinary read-only array, which could not be told from one that must be copied.
+    array = values if isinstance(values, np.memmap) else np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"Expected real numbers but got an array of {array.dtype}")
+    if not array.dtype.isnative or any(stride < 0 for stride in array.strides):  # torch has neither
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
+    # A read-only map would make torch warn; the package never writes to a candidate's arrays.
+    if not array.flags.writeable and not isinstance(array, np.memmap):
+        array = array.copy()
+    return storage.tensor_from_numpy(array)
+
+
+def checked_counts(counts: ArrayLike, total: int) -> Tensor:
+    """(n,) how many of `total` rows each sample has: at least one, and all of them together.
+
+    >>> checked_counts([2, 1], 3)
+    tensor([2, 1])
+    """
+    counts = as_tensor(counts)
+    if counts.dim() != 1 or len(counts) == 0 or counts.is_floating_point() or counts.dtype == torch.bool:
+        raise ValueError(f"counts must be integers of shape (n,) with n ≥ 1, but it is {counts.dtype} of shape {tuple(counts.shape)}")
+    counts = counts.long()
+    empty = (counts < 1).nonzero().flatten()
+    if len(empty):
+        i = int(empty[0])
+        raise ValueError(f"counts must give every sample a candidate, but sample {i} has {int(counts[i])}")
+    if int(counts.sum()) != total:
+        raise ValueError(f"counts must sum to features.shape[0] = {total}, but it sums to {int(counts.sum())}")
+    return counts
+
+
+def checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
+    """(T, 4) corners x1, y1, x2, y2 with x2 > x1 and y2 > y1.
+
+    >>> checked_boxes([[0, 0, 2, 1]], 1)
+    tensor([[0., 0., 2., 1.]])
+    """
+    boxes = as_tensor(boxes)
+    if boxes.shape != (total, 4):
+        raise ValueError(f"boxes must have shape (T, 4) with T = {total}, but it has shape {tuple(boxes.shape)}")
+    boxes = boxes.to(torch.float64 if boxes.dtype == torch.float64 else torch.float32)
+    check_finite("boxes", boxes)
+    bad = ((boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1])).nonzero().flatten()
+    if len(bad):
+        i = int(bad[0])
+        raise ValueError(f"boxes must have x2 > x1 and y2 > y1, but boxes[{i}] is {boxes[i].tolist()}")
+    return boxes
+
+
+def check_finite(name: str, values: Tensor, chunk: int = 1 << 24) -> None:
+    """Refuse NaN and infinities, a chunk of rows at a time so that a mapped file is not held in memory."""
+    step = max(1, chunk // max(1, values[0].numel()))
+    for start in range(0, len(values), step):
+        finite = torch.isfinite(values[start : start + step])
+        if not bool(finite.all()):
+            row = start + int((~finite).any(dim=1).nonzero()[0])
+            raise ValueError(f"{name} must be finite, but row {row} holds NaN or infinity")
