@@ -14,6 +14,7 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def main(cfg: DictConfig) -> float | None:
+    errors.check_types(cfg, CONFIGS)
     measures = train(cfg)
     return measures.get("test/loss", measures.get("test/error"))
 

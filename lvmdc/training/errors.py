@@ -6,10 +6,12 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)
@@ -42,7 +44,7 @@ def explain(error: BaseException, config_dir: Path) -> str:
         return _unknown_choice(group[1], config_dir)
     key = re.search(r"Could not override '([^']+)'", text)
     if key:
-        return f"there is no option {key[1]!r}{_nearest(key[1], _keys(config_dir))}"
+        return f"there is no option {key[1]!r}{_nearest(key[1], sorted(_types(config_dir)))}"
     missing = re.search(r"Missing mandatory value: (\S+)", f"{text} {cause}")
     if missing:
         return f"{missing[1]} must be given: {missing[1]}=…"
@@ -64,25 +66,46 @@ def _nearest(wrong: str, right: list[str]) -> str:
     return f": did you mean {near[0]!r}?" if near else "; see --help"
 
 
-def _keys(config_dir: Path) -> list[str]:
-    """Every option that some configuration file has, dotted and below its group."""
-    from omegaconf import DictConfig, OmegaConf
+def check_types(cfg: DictConfig, config_dir: Path) -> None:
+    """Refuse a number where a word belongs, and the reverse: a setting has the type that the configuration files give it.
 
-    found: set[str] = set()
+    >>> check_types(OmegaConf.create({"method": {"max_iter": "many"}}), Path("configs"))
+    Traceback (most recent call last):
+    ValueError: method.max_iter must be an integer, but it is 'many'
+    """
+    types = _types(config_dir)
+    for name, value in _leaves(cfg):
+        allowed = types.get(name, set()) - {type(None)}
+        if float in allowed:
+            allowed = allowed | {int}
+        # Only numbers and switches are held to their type: a word may be a path, a name or nothing at all.
+        if value is not None and allowed and allowed <= {int, float, bool} and type(value) not in allowed:
+            kind = "true or false" if allowed == {bool} else "an integer" if float not in allowed else "a number"
+            raise ValueError(f"{name} must be {kind}, but it is {value!r}")
 
-    def walk(node: DictConfig, prefix: str) -> None:
-        for key in node:
-            name = f"{prefix}{key!s}"
-            found.add(name)
-            child = node._get_node(key)
-            if isinstance(child, DictConfig) and not child._is_none() and not child._is_interpolation():
-                walk(child, f"{name}.")
 
+def _types(config_dir: Path) -> dict[str, set[type]]:
+    """Every option that some configuration file has, dotted and below its group, with the types that it has there."""
+    found: dict[str, set[type]] = {}
     for path in config_dir.rglob("*.yaml"):
         group = path.relative_to(config_dir).parent.as_posix()
         node = OmegaConf.load(path)
         is_global = "@package _global_" in path.read_text(encoding="utf-8")
         if isinstance(node, DictConfig):
             node.pop("defaults", None)
-            walk(node, "" if is_global or group == "." else f"{group}.")
-    return sorted(found)
+            for name, value in _leaves(node, "" if is_global or group == "." else f"{group}."):
+                found.setdefault(name, set()).add(type(value))
+    return found
+
+
+def _leaves(node: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and values, those of groups too; what refers to another setting, or is not set, is None."""
+    for key in node:
+        child = node._get_node(key)
+        name = f"{prefix}{key!s}"
+        if isinstance(child, DictConfig) and not child._is_none() and not child._is_interpolation():
+            yield name, {}
+            yield from _leaves(child, f"{name}.")
+        else:
+            refers = child is None or child._is_interpolation() or child._is_missing()
+            yield name, None if refers else node[key]

@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from PIL import Image
 
 from lvmdc.training.checkpoint import check_fits, instantiate_trusted, read_checkpoint
-from lvmdc.training.errors import explain
+from lvmdc.training.errors import check_types, explain
 from lvmdc.training.run import train
 from lvmdc.training.use import find_pictures
 
@@ -39,6 +39,26 @@ def test_misspelt_option_is_refused_with_the_nearest_right_name(override, senten
     with pytest.raises(HydraException) as caught:
         config("train", override)
     assert sentence in explain(caught.value, ROOT / "configs")
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("seed=abc", "seed must be an integer, but it is 'abc'"),
+        ("data.fold=1.5", "data.fold must be an integer, but it is 1.5"),
+        ("method.tol=small", "method.tol must be a number, but it is 'small'"),
+        ("test=perhaps", "test must be true or false, but it is 'perhaps'"),
+    ],
+)
+def test_setting_of_another_type_is_refused(override, sentence, config):
+    with pytest.raises(ValueError, match=sentence):
+        check_types(config("train", "experiment=object_detection", override), ROOT / "configs")
+
+
+def test_every_shipped_experiment_has_settings_of_the_right_types(config):
+    for path in (ROOT / "configs" / "experiment").glob("*.yaml"):
+        for solver in ("exact", "stochastic"):
+            check_types(config("train", f"experiment={path.stem}", f"solver={solver}"), ROOT / "configs")
 
 
 @pytest.mark.parametrize(
