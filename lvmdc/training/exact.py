@@ -18,6 +18,8 @@ class ExactModule(LatentModule):
 
     def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
         super().__init__(learner, config)
+        if learner.n_init > 1:
+            raise ValueError(f"method.n_init must be 1 here, but it is {learner.n_init}: train several starts with -m seed=0,1,…")
         # NOTE: ModelCheckpoint writes nothing unless an optimizer steps, so one steps over a parameter that nothing reads.
         self.counter = torch.nn.Parameter(torch.zeros(1))
 

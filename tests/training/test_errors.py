@@ -71,6 +71,11 @@ def test_setting_out_of_range_is_refused_before_any_work(override, sentence, con
     assert not list(tmp_path.rglob("*.npz"))
 
 
+def test_several_starts_in_one_training_are_refused(config, small, tmp_path):
+    with pytest.raises(Exception, match=r"method\.n_init must be 1 here"):
+        train(config("train", *small, "+method.n_init=3", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
+
+
 def test_setting_that_must_be_given_is_named(config, tmp_path):
     with pytest.raises(ValueError, match=r"data\.pictures\.path must be given"):
         train(config("train", "data=folder", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
