@@ -224,6 +224,8 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
     def prediction(self, candidates: Candidates) -> LinearPrediction:
         """P_w, for scores, loss-augmented prediction and the k best, on candidates that it fits."""
         self._check_input(candidates, "predict")
+        if self.coef_ is None:
+            raise ValueError("P_w was learned as a network, which the learner alone cannot use; see lvmdc.training.checkpoint")
         return LinearPrediction(self.coef_, self.joint_).requires_grad_(False)
 
     def _check_fitted(self, what: str) -> None:

@@ -25,7 +25,11 @@ def lbfgs(problem: PosteriorProblem, tol: float, max_rounds: int = 30) -> float:
     with torch.no_grad():
         first = float(problem.value())
     kept, lowest = [p.detach().clone() for p in parameters], first
-    optimizer = torch.optim.LBFGS(parameters, max_iter=ITERATIONS, history_size=10, line_search_fn="strong_wolfe", tolerance_change=0.0)
+    # The gradient is of the order of C, so that what counts as none must be too.
+    flat = 1e-7 * min(1.0, problem.C)
+    optimizer = torch.optim.LBFGS(
+        parameters, tolerance_grad=flat, max_iter=ITERATIONS, history_size=10, line_search_fn="strong_wolfe", tolerance_change=0.0
+    )
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
