@@ -39,7 +39,7 @@ def explain(error: BaseException, config_dir: Path) -> str:
     while cause.__cause__ is not None and isinstance(error, HydraException):
         cause = cause.__cause__
     text = str(error)
-    group = re.search(r"Could not find '([^']+)'", text) or re.search(r"In '[^']*': Could not find '([^']+)'", text)
+    group = re.search(r"Could not find '([^']+)'", text)
     if group:
         return _unknown_choice(group[1], config_dir)
     key = re.search(r"Could not override '([^']+)'", text)
@@ -67,7 +67,7 @@ def _nearest(wrong: str, right: list[str]) -> str:
 
 
 def check_types(cfg: DictConfig, config_dir: Path) -> None:
-    """Refuse a number where a word belongs, and the reverse: a setting has the type that the configuration files give it.
+    """Refuse what is no number, or no switch, where the configuration files have one.
 
     >>> check_types(OmegaConf.create({"method": {"max_iter": "many"}}), Path("configs"))
     Traceback (most recent call last):

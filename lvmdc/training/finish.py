@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from lvmdc.reporting.files import SafeNames, write_atomically
 from lvmdc.reporting.page import png
 from lvmdc.training.module import LatentModule
 from lvmdc.training.pictures import draw_samples
+from lvmdc.training.record import command_line
 
 log = logging.getLogger(__name__)
 SHOWN = 24  # pictures of the test part in the report
@@ -36,14 +36,13 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     write_atomically(folder / "results.json", json.dumps(measures | {"objective": module.history()[-1]["objective"]}, indent=2).encode())
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
-        command = "python " + " ".join(sys.argv)
-        write_report(folder / "report.html", title, settings, module.history(), table, pictures, [command, board])
+        write_report(folder / "report.html", title, settings, module.history(), table, pictures, [command_line(), board])
     log.info("\n%s\n", table.text())
     log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
     log.info("run folder  %s", folder)
-    log.info("report      %s", folder / "report.html")
-    log.info("pictures    %s", folder / "pictures")
-    log.info("checkpoint  %s", folder / "checkpoints" / "last.ckpt")
+    for name, place in (("report", "report.html"), ("pictures", "pictures"), ("checkpoint", "checkpoints/last.ckpt")):
+        if (folder / place).exists():
+            log.info("%-11s %s", name, folder / place)
     log.info("curves      %s", board)
 
 

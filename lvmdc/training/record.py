@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +29,15 @@ def write_record(folder: Path) -> None:
     path = folder / "run.json"
     entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     write_atomically(path, json.dumps([*entries, describe_run()], indent=2).encode())
+
+
+def command_line(without: str = "\n") -> str:
+    """The command of this run as one would type it again, less the words that begin with `without`.
+
+    >>> command_line().startswith("python ")
+    True
+    """
+    return "python " + shlex.join(word for word in sys.argv if not word.startswith(without))
 
 
 def describe_run() -> dict[str, Any]:

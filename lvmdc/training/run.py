@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from lvmdc.training.checkpoint import check_fits, read_checkpoint
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.finish import finish
 from lvmdc.training.module import LatentModule
-from lvmdc.training.record import write_record
+from lvmdc.training.record import command_line, write_record
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +45,10 @@ def train(cfg: DictConfig) -> dict[str, float]:
     log.info("%s", describe(data, cfg))
     log.info("%s, %s", learner, cfg.solver._target_.rpartition(".")[2])
     module: LatentModule = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner, config=config)
+    if not cfg.train:
+        if checkpoint is None:
+            raise ValueError("train=false needs something that was learned before: ckpt_path=…")
+        module.load_learned(checkpoint.learned)
     write_record(folder)
     trainer = make_trainer(cfg, validate=data.val_fraction > 0)
     if cfg.train:
@@ -61,11 +63,13 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
     """The trainer with the configured callbacks and loggers."""
-    callbacks = [instantiate(part, _convert_="all") for part in (cfg.callbacks or {}).values() if part is not None]
-    command = "python " + shlex.join(word for word in sys.argv if not word.startswith("ckpt_path="))
-    callbacks.append(ResumeHint(command))
+    chosen = {name: part for name, part in (cfg.callbacks or {}).items() if part is not None}
+    if not cfg.extras.progress:
+        chosen.pop("progress", None)
+    callbacks = [instantiate(part, _convert_="all") for part in chosen.values()]
+    callbacks.append(ResumeHint(command_line(without="ckpt_path=")))
     loggers = [instantiate(part, _convert_="all") for part in (cfg.logger or {}).values() if part is not None]
-    parts: dict[str, Any] = {"callbacks": callbacks, "logger": loggers or False, "enable_progress_bar": "progress" in (cfg.callbacks or {})}
+    parts: dict[str, Any] = {"callbacks": callbacks, "logger": loggers or False, "enable_progress_bar": "progress" in chosen}
     if not validate:
         parts["limit_val_batches"] = 0
     return instantiate(cfg.trainer, _convert_="all", _partial_=True)(**parts)

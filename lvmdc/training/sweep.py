@@ -34,6 +34,7 @@ def collect(folder: str | Path) -> Table:
         for name, title in NAMES.items():
             values = [100 * run[f"test/{name}"] for run in found if f"test/{name}" in run]
             if values:
-                row[f"{title} %"] = (float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+                mean = float(np.mean(values))
+                row[f"{title} %"] = (mean, float(np.std(values, ddof=1))) if len(values) > 1 else mean
         rows.append(row)
     return results_table(rows)
