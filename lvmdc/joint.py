@@ -38,6 +38,29 @@ class JointFeatureMap(ABC):
     def sum(self, candidates: Candidates, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
         """(D,) in float64: Σ_j weight_j Ψ(x, y_j, h_j) over a selection of classes y (m,) and packed rows (m,)."""
 
+    def vectors(self, candidates: Candidates, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """(m, d'), (m,): Ψ at each of a selection, as a vector and the block of w, D / d' of them in all, that it stands in.
+
+        A map whose Ψ is zero outside a block may say so here, and saves solvers the zeros; else Ψ is one block.
+        """
+        dtype = torch.promote_types(candidates.features.dtype, torch.float32)
+        whole = [self.sum(candidates, y[j : j + 1], rows[j : j + 1]).to(dtype) for j in range(len(rows))]
+        empty = torch.zeros(0, self.size(candidates), dtype=dtype, device=candidates.device)
+        return torch.cat([empty, *(v[None] for v in whole)]), torch.zeros_like(rows)
+
+    def stored_vectors(self, candidates: Candidates) -> Tensor | None:
+        """(T, d'): a table whose row h is the vector of Ψ(x, y, h) whatever y is, if there is one at hand; None: ask `vectors`."""
+        return None
+
+    def mixtures(self, candidates: Candidates, y: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, d'), (n,): for each sample Σ_h weight_h Ψ(x, y, h) over its candidates, as `vectors` has it; weights (T,)."""
+        parts = []
+        for i, (start, count) in enumerate(zip(candidates.offsets.tolist(), candidates.counts.tolist(), strict=True)):
+            rows = start + weights[start : start + count].nonzero().flatten()
+            vectors, blocks = self.vectors(candidates, y[i].expand(len(rows)), rows)
+            parts.append((weights[rows].to(vectors) @ vectors, blocks[0]))
+        return torch.stack([v for v, _ in parts]), torch.stack([b for _, b in parts])
+
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         """(T,): the scores under each sample's own class y (n,)."""
         return self.scores(candidates, w).gather(1, y[candidates.sample, None])[:, 0]
@@ -47,10 +70,13 @@ class JointFeatureMap(ABC):
         nothing = torch.zeros(0, dtype=torch.long, device=candidates.device)
         return len(self.sum(candidates, nothing, nothing))
 
+    def scores_at_origin(self, candidates: Candidates) -> Tensor:
+        """(T, K): the scores of w = 0, which are 0, or −inf where a class does not have the candidate."""
+        return self.scores(candidates, torch.zeros(self.size(candidates), dtype=torch.float64, device=candidates.device))
+
     def has(self, candidates: Candidates, y: Tensor) -> Tensor:
         """(T,) whether each candidate is one that its sample's class y (n,) has."""
-        nothing = torch.zeros(self.size(candidates), dtype=torch.float64, device=candidates.device)
-        return self.own_scores(candidates, nothing, y) > -torch.inf
+        return self.scores_at_origin(candidates).gather(1, y[candidates.sample, None])[:, 0] > -torch.inf
 
 
 class ClassBlocks(JointFeatureMap):
@@ -78,6 +104,17 @@ class ClassBlocks(JointFeatureMap):
                 part = part * weight[start : start + step, None]
             blocks.index_add_(0, y[start : start + step], part)
         return blocks.flatten()
+
+    def scores_at_origin(self, candidates: Candidates) -> Tensor:
+        dtype = torch.promote_types(candidates.features.dtype, torch.float32)
+        return torch.zeros(candidates.n_candidates, self.n_classes, dtype=dtype, device=candidates.device)
+
+    def vectors(self, candidates: Candidates, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        chosen = candidates.features[rows]
+        return chosen.to(torch.promote_types(chosen.dtype, torch.float32)), y
+
+    def stored_vectors(self, candidates: Candidates) -> Tensor | None:
+        return candidates.features if candidates.features.dtype in (torch.float32, torch.float64) else None
 
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         blocks = w.reshape(self.n_classes, -1)

@@ -19,6 +19,7 @@ from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
 from lvmdc.learners.training import Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
+from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.start import Init
 
 
@@ -36,6 +37,9 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         seed: of everything random.
         n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.
         max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
+        solver: of (14): `n_slack`, the fastest, or `one_slack`, the cutting plane of the paper.
+        cccp: of (13): `strict` solves (14) before h* moves, as in Algorithm 1; `eager` moves it after every pass that lowered (13), which
+            is faster and ends lower, but forgets a good start; `self_paced` begins with the samples that w explains well.
         n_classes: K; one more than the highest y where not given.
         joint: a joint feature map of one's own; class blocks where not given.
         memory_budget: bytes for Δ between candidates; a quarter of what is free where not given.
@@ -54,12 +58,15 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 50,
+        solver: WSolver = "n_slack",
+        cccp: Rounds = "strict",
         n_classes: int | None = None,
         joint: JointFeatureMap | None = None,
         memory_budget: int | None = None,
         verbose: bool = False,
     ):
         self.loss, self.C, self.tol, self.init, self.seed, self.n_init, self.max_iter = loss, C, tol, init, seed, n_init, max_iter
+        self.solver, self.cccp = solver, cccp
         self.n_classes, self.joint, self.memory_budget, self.verbose = n_classes, joint, memory_budget, verbose
 
     # ---- learning ------------------------------------------------------------------------------------------------
@@ -117,7 +124,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         if self.init == "given" and bool((given < 0).any()):
             i = int((given < 0).nonzero()[0])
             raise ValueError(f"init='given' needs h_init= with a candidate for every sample whose h is unknown, but sample {i} has none")
-        self._training = Training(self, candidates, labels, known, allowed, given)
+        self._training = self._make_training(candidates, labels, known, allowed, given)
         self.history_, self.n_iter_, self.converged_ = [], 0, False
         self._begin()
 
@@ -136,6 +143,10 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         """(11) at the end."""
         self._check_fitted("objective_")
         return self.history_[-1]["objective"]
+
+    def _make_training(self, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor) -> Any:
+        """The working parts; a learner whose w block is another makes its own, with what `step` and `begin` read of them."""
+        return Training(self, candidates, y, known, allowed, given)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -156,6 +167,8 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         checks.check_positive("C", self.C)
         checks.check_positive("tol", self.tol)
         checks.check_choice("init", self.init, get_args(Init))
+        checks.check_choice("solver", self.solver, get_args(WSolver))
+        checks.check_choice("cccp", self.cccp, get_args(Rounds))
         for name in ("max_iter", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
@@ -165,8 +178,6 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
     def state_dict(self) -> dict[str, Any]:
         """All that was learned, and all that `step` needs to go on, as tensors and plain data."""
         self._check_fitted("state_dict")
-        t = self._training
-        training = {"cccp": t.cccp.state(), "p": t.p, "extra_passes": t.extra_passes, "samples": len(t.candidates), "seed": self.seed_}
         return {
             "learner": type(self).__name__,
             "n_classes": self.n_classes_,
@@ -174,7 +185,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
             "coef": self.coef_,
             "history": [dict(row) for row in self.history_],
             "converged": self.converged_,
-            "training": training,
+            "training": self._training_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -193,11 +204,15 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         if begun:
             self._load_training(state["training"])
 
+    def _training_state(self) -> dict[str, Any]:
+        t = self._training
+        return {"cccp": t.cccp.state(), "p": t.p, "extra_passes": t.extra_passes, "samples": len(t.candidates), "seed": self.seed_}
+
     def _load_training(self, state: dict[str, Any]) -> None:
         t = self._training
         if state["samples"] != len(t.candidates):
             raise ValueError(f"the state was learned from {state['samples']} samples, but there are {len(t.candidates)}")
-        t.cccp.load_state(state["cccp"], self.n_classes_)
+        t.cccp.load_state(state["cccp"])
         t.p, t.extra_passes, self.seed_ = state["p"].to(t.p), state["extra_passes"], state["seed"]
 
     # ---- using ---------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ class BlockLearner(LatentLearner):
 
     def _step(self) -> dict[str, float]:
         t = self._training
-        w_block = t.cccp.run(t.expected_loss(), MAX_ROUNDS)
+        expected_loss = t.expected_loss()
+        w_block = t.cccp.run(lambda truth: expected_loss, MAX_ROUNDS)
         gained = self._step_posterior()
         decrease = w_block.decrease + gained
         self.converged_ = w_block.converged and decrease <= t.cccp.tolerance

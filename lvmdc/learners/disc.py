@@ -17,6 +17,7 @@ from lvmdc.learners import checks
 from lvmdc.learners.blocks import BlockLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import Objective
+from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd
@@ -75,6 +76,8 @@ class DISC(BlockLearner):
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 50,
+        solver: WSolver = "n_slack",
+        cccp: Rounds = "strict",
         theta_bound: ThetaBound = "prediction",
         theta_solver: ThetaSolver = "lbfgs",
         conditional: str | nn.Module = "log_linear",
@@ -84,7 +87,7 @@ class DISC(BlockLearner):
         memory_budget: int | None = None,
         verbose: bool = False,
     ):
-        super().__init__(loss, C, tol, init, seed, n_init, max_iter, n_classes, joint, memory_budget, verbose)
+        super().__init__(loss, C, tol, init, seed, n_init, max_iter, solver, cccp, n_classes, joint, memory_budget, verbose)
         self.J, self.beta, self.theta_bound, self.theta_solver = J, beta, theta_bound, theta_solver
         self.conditional, self.joint_phi = conditional, joint_phi
 

@@ -1,7 +1,5 @@
 """The latent structural SVM, adapted to losses that depend on h as in section 6.1."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -10,6 +8,8 @@ from lvmdc.distributions import ConditionalModel
 from lvmdc.joint import JointFeatureMap
 from lvmdc.learners.base import LatentLearner
 from lvmdc.segments import segment_argmax
+
+ROUNDS = 5  # of CCCP in an outer iteration, so that a killed training loses little
 
 
 class Imputed(ConditionalModel):
@@ -31,10 +31,10 @@ class Imputed(ConditionalModel):
 
 
 class LSVM(LatentLearner):
-    """½‖w‖² + C/n Σ_i ξ_i, where ξ_i measures the loss from h*_i = argmax_h w·Ψ(x_i, y_i, h): one CCCP round an outer iteration.
+    """½‖w‖² + C/n Σ_i ξ_i, where ξ_i measures the loss from h*_i = argmax_h w·Ψ(x_i, y_i, h): CCCP.
 
     For a loss of the label alone this is Algorithm 1. For others, h*_i also stands for the truth in Δ(y_i, h*_i, y, h), and learning
-    ends when that objective can no longer be lowered.
+    ends when that objective can no longer be lowered. An outer iteration is a few rounds.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
     >>> model = LSVM(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
@@ -43,27 +43,14 @@ class LSVM(LatentLearner):
     """
 
     def _begin(self) -> None:
-        self._lowest = self._training.objective().value
+        """The posterior starts where h* does."""
 
     def _step(self) -> dict[str, float]:
         t = self._training
-        before = (t.p, t.cccp.point, t.cccp.truth)
-        rounded = t.cccp.round(t.expected_loss())
-        t.cccp.rescore()
-        t.p = t.delta(t.imputed())
-        objective = t.objective()
-        decrease = self._lowest - objective.value
-        if decrease < 0:  # a new h* may raise the loss that it is the truth of: then the old one stays
-            t.p, t.cccp.point, t.cccp.truth = before
-            t.cccp.inner = 0.0  # once more, exactly
-            objective, decrease = t.objective(), 0.0
-        self._lowest = objective.value
-        self.converged_ = rounded.strict and decrease <= t.cccp.tolerance
-        return {**objective.terms(), **t.measures(), "decrease": decrease, "gap": rounded.gap}
-
-    def _load_training(self, state: dict[str, Any]) -> None:
-        super()._load_training(state)
-        self._lowest = self.objective_
+        rounded = t.cccp.run(lambda truth: t.bound.expected_loss(truth.p.to(t.p)), ROUNDS)
+        t.p = t.cccp.truth.p.to(t.p)
+        self.converged_ = rounded.converged
+        return {**t.objective().terms(), **t.measures(), "decrease": rounded.decrease, "gap": rounded.gap}
 
     def _conditional(self) -> ConditionalModel:
         return Imputed(self.coef_, self.joint_)

@@ -12,10 +12,10 @@ from lvmdc.distributions import Conditional, score_dtype
 from lvmdc.inference import best
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import Objective, half_square, slack
-from lvmdc.solvers.cccp import CCCP
+from lvmdc.solvers.choice import latent_block
 from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.one_slack import OneSlack
 from lvmdc.solvers.start import starting_weights
+from lvmdc.solvers.truth import Truth
 
 if TYPE_CHECKING:
     from lvmdc.learners.base import LatentLearner
@@ -29,10 +29,8 @@ class Training:
         self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
         self.hinge = StructuredHinge(candidates, y, learner.joint_, learner.C, known)
         self.start = starting_weights(learner.init, candidates, allowed, learner.seed_, given, known)
-        every = torch.arange(candidates.n_candidates, device=candidates.device)
-        used = every[self.start > 0]
-        truth = self.hinge.mean_psi(y[candidates.sample[used]], used, self.start[used])
-        self.cccp = CCCP(self.hinge, OneSlack(self.hinge), learner.C * learner.tol, truth)
+        truth = Truth(self.hinge, self.start)
+        self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
         self.p = self.start.to(score_dtype(candidates))
         self.extra_passes = 0
 

@@ -1,23 +1,33 @@
 """One block each: the cutting plane for (14), CCCP for (13), L-BFGS and stochastic subgradients for (16)."""
 
 from lvmdc.solvers.cccp import CCCP, Round
+from lvmdc.solvers.choice import Rounds, WSolver, latent_block
+from lvmdc.solvers.eager import EagerCCCP
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.lbfgs import lbfgs
+from lvmdc.solvers.n_slack import NSlack
 from lvmdc.solvers.one_slack import OneSlack, Solution
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd, subgradient
 from lvmdc.solvers.start import Init, starting_weights
+from lvmdc.solvers.truth import Truth
 
 __all__ = [
     "CCCP",
+    "EagerCCCP",
     "Init",
+    "NSlack",
     "OneSlack",
     "Point",
     "PosteriorProblem",
     "Round",
+    "Rounds",
     "Solution",
     "StructuredHinge",
     "ThetaBound",
+    "Truth",
+    "WSolver",
+    "latent_block",
     "lbfgs",
     "ssd",
     "starting_weights",

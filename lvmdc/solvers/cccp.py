@@ -3,13 +3,16 @@
 C.-N. Yu, T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.one_slack import OneSlack, rounding
+from lvmdc.solvers.one_slack import Solution, rounding
+from lvmdc.solvers.truth import Truth
 
 # While h* still moves, an exact answer is an answer to the wrong question. The first convex problem is solved until the gap is this
 # share of what it gained, a later one to this share of what the round before gained, the last one to this share of the tolerance.
@@ -19,86 +22,121 @@ FIRST, FOLLOWING, LAST = 1.0, 0.5, 0.5
 SMALL = 0.02
 
 
+Losses = Callable[[Truth], Tensor]  # (T, K) Δ_i(y, h), which may depend on the h* that stands for the truth
+
+
 @dataclass(frozen=True)
 class Round:
-    """What one round did: the decrease of (13), the duality gap of its convex problem, whether that was solved to the last tolerance.
+    """What was done: the decrease of (13), the duality gap of its last convex problem, whether (13) can be lowered no further.
 
-    >>> Round(decrease=0.5, gap=0.1, strict=False, converged=False).decrease
+    >>> Round(decrease=0.5, gap=0.1, converged=False).decrease
     0.5
     """
 
     decrease: float
     gap: float
-    strict: bool
     converged: bool
 
 
-class CCCP:
-    """Alternates h*_i = argmax_h w·Ψ(x_i, y_i, h) and the convex problem (14); (13) never rises.
+class ConvexSolver(Protocol):
+    """What solves (14), and can be kept and taken up again."""
+
+    def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def load_state(self, state: dict[str, Any]) -> None: ...
+
+
+class LatentBlock(ABC):
+    """The w block: (13) over w, from where it was left. `point` is where w stands, `truth` the h* that goes with it.
 
     Args:
-        tol: C·ε, the decrease below which the procedure stops, or a fiftieth of all that was gained since w = 0 if that is less.
-        truth: (D,) the mean of Ψ(x_i, y_i, h) at the start. At w = 0 every h ties, so that any choice, or any mixture, will do.
+        tol: C·ε, the decrease below which it stops, or a fiftieth of all that was gained since w = 0 if that is less.
+        truth: Ψ(x_i, y_i, h) at the start. At w = 0 every h ties, so that any choice, or any mixture, will do.
+    """
+
+    def __init__(self, hinge: StructuredHinge, solver: ConvexSolver, tol: float, truth: Truth):
+        self.hinge, self.solver, self.tol, self.truth = hinge, solver, tol, truth
+        self.point: Point = hinge.origin()
+        self.tolerance = tol  # as it stands after the last round
+
+    @abstractmethod
+    def run(self, losses: Losses, max_rounds: int) -> Round:
+        """Lower (13) until a round lowers it by less than the tolerance, in at most so many; it never rises."""
+
+    def value(self, point: Point, losses: Losses) -> tuple[Truth, float]:
+        """h* = argmax_h w·Ψ(x_i, y_i, h) and the objective (13) with the loss that this h* asks for."""
+        truth = Truth(self.hinge, rows=self.hinge.impute(point.scores))
+        return truth, self.hinge.value(point, losses(truth))
+
+    def set_tolerance(self, origin: float, value: float) -> None:
+        """After (13) fell from `origin`, at w = 0, to `value`."""
+        # Where w = 0 is best there is nothing to gain but rounding, and no gap would be small enough.
+        self.tolerance = max(min(self.tol, SMALL * (origin - value)), rounding(self.point.scores) * origin / LAST)
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and numbers from which `load_state` goes on as if never interrupted."""
+        truth = {"rows": self.truth.rows, "weights": self.truth.weights}
+        return {"w": self.point.w, "truth": truth, "tolerance": self.tolerance, "passes": self.hinge.passes, "solver": self.solver.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up where `state` was taken."""
+        device = self.point.w.device
+        self.point = self.hinge.at(state["w"].to(device))
+        self.truth = Truth(self.hinge, **{name: None if t is None else t.to(device) for name, t in state["truth"].items()})
+        self.tolerance, self.hinge.passes = state["tolerance"], state["passes"]
+        self.solver.load_state(state["solver"])
+
+
+class CCCP(LatentBlock):
+    """Alternates h*_i = argmax_h w·Ψ(x_i, y_i, h) and the convex problem (14).
 
     >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.solvers import OneSlack
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
-    >>> truth = hinge.mean_psi(hinge.y, torch.tensor([0, 1]))
-    >>> cccp = CCCP(hinge, OneSlack(hinge), tol=1e-6, truth=truth)
-    >>> round(cccp.run(loss, max_rounds=10).decrease, 3)
+    >>> cccp = CCCP(hinge, OneSlack(hinge), tol=1e-6, truth=Truth(hinge, rows=torch.tensor([0, 1])))
+    >>> round(cccp.run(lambda truth: loss, max_rounds=10).decrease, 3)
     0.5
     """
 
-    def __init__(self, hinge: StructuredHinge, solver: OneSlack, tol: float, truth: Tensor):
-        self.hinge, self.solver, self.tol = hinge, solver, tol
-        self.point: Point = hinge.origin()
-        self.truth: Tensor | None = truth  # None: by the current w
-        self.tolerance = tol  # as it stands after the last round
-        self.inner = float("inf")  # how exactly to solve the next convex problem
+    def __init__(self, hinge: StructuredHinge, solver: ConvexSolver, tol: float, truth: Truth):
+        super().__init__(hinge, solver, tol, truth)
+        self.inner = float("inf")  # how exactly to solve the next convex problem; inf: the first one
 
-    def round(self, expected_loss: Tensor) -> Round:
-        """Impute h*, then solve (14) from where w stands."""
+    def round(self, losses: Losses) -> Round:
+        """Solve (14) for the h* that stands, then impute it anew."""
+        expected_loss = losses(self.truth)
         before = self.hinge.value(self.point, expected_loss)
-        if self.truth is not None:
-            solution = self.solver.solve(expected_loss, self.truth, self.point, tol=0.0, share=FIRST)
-        else:
-            truth = self.hinge.mean_psi(self.hinge.y, self.hinge.impute(self.point.scores))
-            solution = self.solver.solve(expected_loss, truth, self.point, tol=max(self.inner, LAST * self.tolerance))
-        self.truth, self.point = None, solution.point
-        after = self.hinge.value(self.point, expected_loss)
-        origin = self.hinge.value_at_origin(expected_loss)
-        decrease, gained = before - after, origin - after
-        # Where w = 0 is best there is nothing to gain but rounding, and no gap would be small enough.
-        self.tolerance = max(min(self.tol, SMALL * gained), rounding(self.point.scores) * origin / LAST)
-        self.inner = min(self.inner, FOLLOWING * decrease)
+        first = self.inner == float("inf")
+        tol, share = (0.0, FIRST) if first else (max(self.inner, LAST * self.tolerance), 0.0)
+        solution = self.solver.solve(expected_loss, self.truth, self.point, tol, share)
+        truth, after = self.value(solution.point, losses)
+        if after <= before:
+            self.point, self.truth = solution.point, truth
+        decrease = max(before - after, 0.0)
+        self.set_tolerance(self.hinge.value_at_origin(expected_loss), before - decrease)
+        # A new h* may raise the loss that it is the truth of: then the old one stays, and (14) is solved once more, exactly.
+        self.inner = min(self.inner, FOLLOWING * decrease if after <= before else 0.0)
         strict = solution.gap <= LAST * self.tolerance
-        return Round(decrease, solution.gap, strict, strict and decrease <= self.tolerance)
+        return Round(decrease, solution.gap, strict and decrease <= self.tolerance)
 
-    def run(self, expected_loss: Tensor, max_rounds: int) -> Round:
-        """Rounds until one lowers (13) by less than the tolerance: the whole w block."""
+    def run(self, losses: Losses, max_rounds: int) -> Round:
         total = 0.0
         for _ in range(max_rounds):
-            last = self.round(expected_loss)
+            last = self.round(losses)
             total += last.decrease
             if last.converged:
                 break
         self.inner = FOLLOWING * total  # for the next run, where the expected loss is another
-        self.rescore()
-        return Round(total, last.gap, last.strict, last.converged)
-
-    def rescore(self) -> None:
-        """Score w afresh: on the way its scores were mixed from others', which leaves rounding behind that a resumed run would not have."""
+        # On the way scores were mixed from others', which leaves rounding behind that a resumed run would not have.
         self.point = self.hinge.at(self.point.w)
+        return Round(total, last.gap, last.converged)
 
     def state(self) -> dict[str, Any]:
-        """Tensors and numbers from which `load_state` goes on as if never interrupted."""
-        numbers = {"tolerance": self.tolerance, "inner": self.inner, "passes": self.hinge.passes}
-        return {"w": self.point.w, "truth": self.truth, "cuts": self.solver.cuts.state(), **numbers}
+        return super().state() | {"inner": self.inner}
 
-    def load_state(self, state: dict[str, Any], n_classes: int) -> None:
-        """Take up where `state` was taken."""
-        device = self.point.w.device
-        self.point = self.hinge.at(state["w"].to(device))
-        self.truth = None if state["truth"] is None else state["truth"].to(device)
-        self.solver.cuts.load_state(state["cuts"], n_classes)
-        self.tolerance, self.inner, self.hinge.passes = state["tolerance"], state["inner"], state["passes"]
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.inner = state["inner"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.inference import best, best_of_class, best_value
 from lvmdc.joint import JointFeatureMap
-from lvmdc.objective import half_square, slack
+from lvmdc.objective import half_square, truth_score
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class StructuredHinge:
     Args:
         known: (n,) packed row of the true h where it is known, −1 where not.
 
+    `weight` (n,) multiplies the slack of each sample, as self-paced learning asks; None: all count alike.
+
     >>> from lvmdc.joint import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), 10.0)
     >>> hinge.value(hinge.origin(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
@@ -49,7 +51,13 @@ class StructuredHinge:
     def __init__(self, candidates: Candidates, y: Tensor, joint: JointFeatureMap, C: float, known: Tensor | None = None):
         self.candidates, self.y, self.joint, self.C = candidates, y, joint, C
         self.known = torch.full_like(y, -1) if known is None else known
+        self.weight: Tensor | None = None
         self.passes = 0
+
+    @cached_property
+    def n_classes(self) -> int:
+        """K, as many as there are columns of scores."""
+        return self._at_origin.shape[1]
 
     @cached_property
     def size(self) -> int:
@@ -57,27 +65,54 @@ class StructuredHinge:
         return self.joint.size(self.candidates)
 
     def origin(self) -> Point:
-        """w = 0."""
-        return self.at(torch.zeros(self.size, dtype=torch.float64, device=self.candidates.device))
+        """w = 0, which costs no pass."""
+        nothing = torch.zeros(self.size, dtype=torch.float64, device=self.candidates.device)
+        return Point(nothing, self._at_origin)
+
+    @cached_property
+    def _at_origin(self) -> Tensor:
+        return self.joint.scores_at_origin(self.candidates)
 
     def at(self, w: Tensor) -> Point:
         """Score every (y, h) with w: one pass over the features, the unit that solvers are measured in."""
         self.passes += 1
         return Point(w, self.joint.scores(self.candidates, w))
 
+    @property
+    def weights(self) -> Tensor:
+        """(n,) in float64: how much each sample counts."""
+        ones = torch.ones(len(self.y), dtype=torch.float64, device=self.y.device)
+        return ones if self.weight is None else self.weight.to(ones)
+
+    def mean(self, values: Tensor) -> float:
+        """Σ_i v_i values_i / n in float64, v the weights of the samples."""
+        values = values.double()
+        return float((values if self.weight is None else values * self.weights).mean())
+
     def value_at_origin(self, expected_loss: Tensor) -> float:
         """(13), and (14) whatever h* is, at w = 0: all that learning starts from."""
-        return self.C * float(best_value(self.candidates, expected_loss).double().mean())
+        return self.C * self.mean(best_value(self.candidates, expected_loss))
+
+    def slack(self, scores: Tensor, expected_loss: Tensor) -> Tensor:
+        """(n,): ξ_i (9)."""
+        return best_value(self.candidates, scores + expected_loss) - self.truth_score(scores)
 
     def value(self, point: Point, expected_loss: Tensor) -> float:
         """The objective (13)."""
-        xi = slack(self.candidates, point.scores, expected_loss, self.y, self.known)
-        return half_square(point.w) + self.C * float(xi.double().mean())
+        return half_square(point.w) + self.C * self.mean(self.slack(point.scores, expected_loss))
 
     def convex_value(self, point: Point, expected_loss: Tensor, truth: Tensor) -> float:
         """The objective of (14), where the truth is the mean of Ψ(x_i, y_i, h*_i), (D,)."""
-        augmented = float(best_value(self.candidates, point.scores + expected_loss).double().mean())
+        augmented = self.mean(best_value(self.candidates, point.scores + expected_loss))
         return half_square(point.w) + self.C * (augmented - float(point.w @ truth))
+
+    def truth_score(self, scores: Tensor) -> Tensor:
+        """(n,): w·Ψ(x_i, y_i, h*_i), max_h w·Ψ(x_i, y_i, h) where h is not known."""
+        return truth_score(self.candidates, scores, self.y, self.known)
+
+    def has(self, rows: Tensor) -> Tensor:
+        """(n, K): whether each class has the candidate at the sample's packed row (n,)."""
+        return self._at_origin[rows] > -torch.inf
 
     def impute(self, scores: Tensor) -> Tensor:
         """h*_i = argmax_h w·Ψ(x_i, y_i, h) as packed rows (n,), the known h where there is one."""
@@ -87,6 +122,6 @@ class StructuredHinge:
         """The (y, h) of the first maximum of (9): classes (n,) and packed rows (n,)."""
         return best(self.candidates, scores + expected_loss)
 
-    def mean_psi(self, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
-        """(D,) the mean over the samples of Ψ at a selection."""
-        return self.joint.sum(self.candidates, y, rows, weight) / len(self.candidates)
+    def mean_psi(self, y: Tensor, rows: Tensor) -> Tensor:
+        """(D,) the mean over the samples of Ψ at a selection, one (y, h) for each."""
+        return self.joint.sum(self.candidates, y, rows, self.weight) / len(self.candidates)

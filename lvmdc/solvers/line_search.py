@@ -21,7 +21,7 @@ def line_search(hinge: StructuredHinge, expected_loss: Tensor, truth: Tensor, st
 
     def slope(step: float) -> float:
         y, rows = best(hinge.candidates, augmented.add(rise, alpha=step))
-        return constant + step * bend + hinge.C * float(rise[rows, y].double().mean())
+        return constant + step * bend + hinge.C * hinge.mean(rise[rows, y])
 
     low, high = 0.0, 1.0
     at_low, at_high = slope(0.0), slope(1.0)

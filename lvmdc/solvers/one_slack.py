@@ -5,6 +5,7 @@ between the best point and the master's is that of V. Franc and S. Sonnenburg, O
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.line_search import line_search
 from lvmdc.solvers.master import solve_master
+from lvmdc.solvers.truth import Truth
 from lvmdc.solvers.working_set import WorkingSet
 
 ROUNDING = 1e-9  # the share of the objective that float64 arithmetic can tell
@@ -43,7 +45,7 @@ class OneSlack:
     >>> from lvmdc.joint import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
-    >>> truth = hinge.mean_psi(hinge.y, torch.tensor([0, 1]))
+    >>> truth = Truth(hinge, rows=torch.tensor([0, 1]))
     >>> round(OneSlack(hinge).solve(loss, truth, hinge.origin(), tol=1e-9).value, 4)
     0.5
     """
@@ -52,17 +54,17 @@ class OneSlack:
         self.hinge, self.max_iter, self.lookahead = hinge, max_iter, lookahead
         self.cuts = WorkingSet(hinge)
 
-    def solve(self, expected_loss: Tensor, truth: Tensor, start: Point, tol: float, share: float = 0.0) -> Solution:
+    def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
         """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.
 
         Args:
             expected_loss: (T, K) Δ_i(y, h; θ).
-            truth: (D,) the mean of Ψ(x_i, y_i, h*_i).
+            truth: Ψ(x_i, y_i, h*_i).
             share: also stop when the gap is at most this share of what was gained since `start`.
         """
-        hinge, cuts = self.hinge, self.cuts
-        cuts.rebase(expected_loss, truth)
-        best, first = start, hinge.convex_value(start, expected_loss, truth)
+        hinge, cuts, mean = self.hinge, self.cuts, truth.mean
+        cuts.rebase(expected_loss, mean)
+        best, first = start, hinge.convex_value(start, expected_loss, mean)
         value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
         reachable = rounding(start.scores)
         cuts.add(*hinge.violated(start.scores, expected_loss))
@@ -72,10 +74,18 @@ class OneSlack:
             if value - lower <= max(tol, reachable * value, share * (first - value)):
                 break
             proposal = hinge.at(w)
-            best, value = line_search(hinge, expected_loss, truth, best, proposal)
+            best, value = line_search(hinge, expected_loss, mean, best, proposal)
             ahead = best.towards(proposal, self.lookahead)
             cuts.add(*hinge.violated(ahead.scores, expected_loss))
         return Solution(best, value, value - lower)
+
+    def state(self) -> dict[str, Any]:
+        """The cuts, as tensors."""
+        return self.cuts.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up where `state` was taken."""
+        self.cuts.load_state(state)
 
 
 def rounding(scores: Tensor) -> float:

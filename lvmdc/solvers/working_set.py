@@ -24,17 +24,22 @@ class WorkingSet:
         self._gram = np.zeros((0, 0))  # (m, m) A_c·A_c'
         self._cross = np.zeros(0)  # (m,) A_c·b
         self._idle = np.zeros(0, dtype=int)
+        self._weight = hinge.weight  # that the A_c were made with
         self.loss = np.zeros(0)  # (m,) l_c
 
     def __len__(self) -> int:
         return len(self.loss)
 
     def rebase(self, expected_loss: Tensor, truth: Tensor) -> None:
-        """Right-hand sides and inner products for a new θ or h*."""
+        """Right-hand sides and inner products for a new θ or h*, and for other weights of the samples."""
+        if self._weight is not self.hinge.weight:
+            self._weight = self.hinge.weight
+            self._set_psi()
+            self._gram = (self._psi @ self._psi.T).cpu().numpy()
         self._expected_loss, self._truth = expected_loss, truth
         self._square = float(truth @ truth)
         self._cross = (self._psi @ truth).cpu().numpy()
-        self.loss = expected_loss.flatten()[self._chosen].double().mean(dim=1).cpu().numpy()
+        self.loss = self._mean_loss(self._chosen)
 
     def add(self, y: Tensor, rows: Tensor) -> None:
         """One more cut: a selection of classes (n,) and packed rows (n,)."""
@@ -48,7 +53,7 @@ class WorkingSet:
         gram[:m, :m], gram[m, :], gram[:, m] = self._gram, row, row
         self._gram = gram
         self._cross = np.append(self._cross, float(psi @ self._truth))
-        self.loss = np.append(self.loss, float(self._expected_loss.flatten()[chosen].double().mean()))
+        self.loss = np.append(self.loss, self._mean_loss(chosen[None]))
         self._idle = np.append(self._idle, 0)
 
     @property
@@ -71,12 +76,21 @@ class WorkingSet:
         """The selections and what cannot be had from them to the last bit: enough to go on as if never interrupted."""
         return {"chosen": self._chosen, "gram": torch.from_numpy(self._gram), "idle": torch.from_numpy(self._idle)}
 
-    def load_state(self, state: dict[str, Tensor], n_classes: int) -> None:
+    def load_state(self, state: dict[str, Tensor]) -> None:
         """Take up the cuts of `state`; `rebase` comes next."""
         self._chosen = state["chosen"].to(self._chosen.device)
         self._gram, self._idle = state["gram"].cpu().numpy(), state["idle"].cpu().numpy()
-        psi = [self.hinge.mean_psi(chosen % n_classes, chosen // n_classes) for chosen in self._chosen]
+        self._weight = self.hinge.weight
+        self._set_psi()
+
+    def _set_psi(self) -> None:
+        classes = self.hinge.n_classes
+        psi = [self.hinge.mean_psi(chosen % classes, chosen // classes) for chosen in self._chosen]
         self._psi = torch.stack(psi) if psi else self._psi
+
+    def _mean_loss(self, chosen: Tensor) -> np.ndarray:
+        """(m,): the mean loss of selections (m, n), by the weights of the samples."""
+        return (self._expected_loss.flatten()[chosen].double() * self.hinge.weights).mean(dim=1).cpu().numpy()
 
     def _keep(self, mask: np.ndarray) -> None:
         index = torch.from_numpy(np.flatnonzero(mask)).to(self._psi.device)

@@ -1,0 +1,73 @@
+"""CCCP that does not wait for (14): h* moves after every pass that lowered (13)."""
+
+from typing import Any
+
+from lvmdc.solvers.cccp import LAST, LatentBlock, Losses, Round
+from lvmdc.solvers.hinge import StructuredHinge
+from lvmdc.solvers.n_slack import NSlack
+from lvmdc.solvers.truth import Truth
+
+MANY = 0.01  # share of the samples whose h* moved, above which the next answer may be rough
+
+
+class EagerCCCP(LatentBlock):
+    """Takes the h* of a w as soon as (13) fell by the tolerance there, and solves (14) to its gap only when it no longer does.
+
+    It ends as Algorithm 1 does, with an (14) solved to its gap that lowers (13) by less than the tolerance. While h* still moves an
+    exact answer would be an answer to the wrong question: this needs a third of the passes, and mostly ends lower.
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
+    >>> block = EagerCCCP(hinge, NSlack(hinge), tol=1e-6, truth=Truth(hinge, rows=torch.tensor([0, 1])))
+    >>> round(block.run(lambda truth: loss, max_rounds=10).decrease, 3)
+    0.5
+    """
+
+    solver: NSlack
+
+    def __init__(self, hinge: StructuredHinge, solver: NSlack, tol: float, truth: Truth):
+        super().__init__(hinge, solver, tol, truth)
+        self.loose = True  # whether h* still moves so much that rough answers will do
+
+    def run(self, losses: Losses, max_rounds: int) -> Round:
+        hinge, solver = self.hinge, self.solver
+        expected_loss = losses(self.truth)
+        solver.rebase(expected_loss, self.truth)
+        origin = hinge.value_at_origin(expected_loss)
+        first = value = upper = hinge.value(self.point, expected_loss)  # upper: of the optimum of (14) for the h* that stands
+        stood = value  # (13) when h* last moved
+        lower, moves, converged = 0.0, 0, False
+        for _ in range(solver.max_iter):
+            found = solver.advance(LAST * self.tolerance, self.loose)
+            lower, upper = max(lower, found.dual), min(upper, found.value)
+            truth = Truth(hinge, rows=hinge.impute(found.point.scores))
+            asked = losses(truth)
+            here = found.latent_value if asked is expected_loss else hinge.value(found.point, asked)
+            self.set_tolerance(origin, min(value, here))
+            if here < value:
+                self.loose = truth.differs(self.truth) > MANY
+                value, self.point, self.truth = here, found.point, truth
+                if value < stood - self.tolerance:
+                    moves, stood = moves + 1, value
+                    expected_loss = asked
+                    solver.rebase(expected_loss, truth)
+                    lower, upper = 0.0, value
+                    if moves == max_rounds:
+                        break
+                    continue
+            if upper - lower <= LAST * self.tolerance:
+                converged = self.truth.differs(solver.truth) == 0
+                if converged:
+                    break
+                expected_loss = losses(self.truth)  # the best w has another h*, if it is only a little better: on with that
+                solver.rebase(expected_loss, self.truth)
+                stood, lower, upper = value, 0.0, value
+        return Round(first - value, upper - lower, converged)
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"loose": self.loose}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.loose = state["loose"]

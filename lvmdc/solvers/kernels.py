@@ -1,0 +1,188 @@
+"""The inner loops of the n-slack solver, compiled: they visit one sample after the other, which arrays cannot do.
+
+A plane p of sample i is a (y, h) with its loss l_p and dual weight α_p; its Ψ is the vector `vectors[vec]` in block `blk` of w.
+All tables are (n, M), of which the first `count[i]` columns of row i are in use; `gram` (n, M, M) holds the products Ψ_p·Ψ_q.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Sums may be reordered, which is what vector instructions need, but −inf stays −inf.
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+REST = 3  # rounds that a sample without a gap sits out
+Array = np.ndarray[Any, Any]
+
+
+@njit(cache=True, fastmath=FAST)
+def dot(a: Array, b: Array) -> float:  # pragma: no cover
+    total = a[0] * b[0]
+    for k in range(1, len(a)):
+        total += a[k] * b[k]
+    return total
+
+
+@njit(cache=True, fastmath=FAST)
+def sweeps(
+    order: Array,
+    vectors: Array,
+    w: Array,
+    vec: Array,
+    blk: Array,
+    loss: Array,
+    alpha: Array,
+    count: Array,
+    gram: Array,
+    total: Array,
+    steps: int,
+    target: float,
+    rounds: int,
+) -> tuple[int, float]:  # pragma: no cover
+    """Dual ascent over the planes that are known, in place: at most `rounds` over the samples, until their gap is below `target`.
+
+    For each sample up to `steps` pairwise steps: the plane of least value gives weight to the plane of greatest value, as much as is
+    best for the dual, which is a quadratic along that line. How many rounds it took, and the gap as the last one met it.
+    """
+    value = np.empty(alpha.shape[1], vectors.dtype)
+    change = np.empty(alpha.shape[1])
+    gap = 0.0
+    last = np.full(len(count), np.inf)  # the gap of each sample when it was last visited
+    small = 0.1 * target / len(count)  # below which a sample is left as it is
+    for r in range(rounds):
+        gap = 0.0
+        for i in order:
+            m = count[i]
+            if m < 2 or total[i] <= 0.0:
+                continue
+            if last[i] <= small and r % REST:  # those at rest are looked after now and then
+                gap += last[i]
+                continue
+            mixed, most = 0.0, -np.inf
+            for p in range(m):
+                value[p] = loss[i, p] + dot(w[blk[i, p]], vectors[vec[i, p]])
+                mixed += alpha[i, p] * value[p]
+                most = max(most, value[p])
+                change[p] = 0.0
+            here = last[i] = total[i] * most - mixed
+            gap += here
+            if here <= small:
+                continue
+            for _ in range(steps):
+                high, low = 0, -1
+                for p in range(m):
+                    if value[p] > value[high]:
+                        high = p
+                    if alpha[i, p] > 0.0 and (low < 0 or value[p] < value[low]):
+                        low = p
+                rise = value[high] - value[low]
+                if rise * total[i] <= small:
+                    break
+                bend = gram[i, high, high] - 2.0 * gram[i, high, low] + gram[i, low, low]
+                step = alpha[i, low]
+                if step * bend > rise:
+                    step = rise / bend
+                    alpha[i, low] -= step
+                else:
+                    alpha[i, low] = 0.0
+                alpha[i, high] += step
+                change[low] -= step
+                change[high] += step
+                for p in range(m):
+                    value[p] -= step * (gram[i, p, high] - gram[i, p, low])
+            for p in range(m):
+                if change[p] != 0.0:
+                    by = vectors.dtype.type(change[p])
+                    block, vector = w[blk[i, p]], vectors[vec[i, p]]
+                    for k in range(len(block)):
+                        block[k] -= by * vector[k]
+        if gap <= target:
+            return r + 1, gap
+    return rounds, gap
+
+
+@njit(cache=True, fastmath=FAST)
+def weighted_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
+    """out += Σ α_p Ψ_p in float64."""
+    for i in range(len(count)):
+        for p in range(count[i]):
+            if alpha[i, p] > 0.0:
+                by, block, vector = alpha[i, p], out[blk[i, p]], vectors[vec[i, p]]
+                for k in range(len(block)):
+                    block[k] += by * vector[k]
+
+
+@njit(cache=True)
+def class_maxima(scores: Array, losses: Array, starts: Array, counts: Array) -> tuple[Array, Array]:  # pragma: no cover
+    """(n, K), (n, K): for each sample and class the greatest w·Ψ + Δ over its candidates, and the first packed row where it lies."""
+    n, classes = len(counts), scores.shape[1]
+    value = np.full((n, classes), -np.inf)
+    row = np.empty((n, classes), np.int64)
+    for i in range(n):
+        row[i] = starts[i]
+        for t in range(starts[i], starts[i] + counts[i]):
+            for k in range(classes):
+                here = scores[t, k] + losses[t, k]
+                if here > value[i, k]:
+                    value[i, k], row[i, k] = here, t
+    return value, row
+
+
+@njit(cache=True)
+def missing(
+    value: Array, where: Array, mixed: Array, row: Array, cls: Array, count: Array, total: Array, most: int
+) -> tuple[Array, Array, Array]:  # pragma: no cover
+    """Samples, rows and classes of planes to add: up to `most` classes a sample whose maximum beats its mixture, if not there yet."""
+    n, classes = value.shape
+    found = np.empty((n * min(most, classes), 3), np.int64)
+    size = 0
+    for i in range(n):
+        if total[i] <= 0.0:
+            continue
+        order = np.argsort(-value[i])[: min(most, classes)]
+        for k in order:
+            if value[i, k] <= mixed[i]:
+                break
+            known = False
+            for p in range(count[i]):
+                known |= row[i, p] == where[i, k] and cls[i, p] == k
+            if not known:
+                found[size, 0], found[size, 1], found[size, 2] = i, where[i, k], k
+                size += 1
+    return found[:size, 0], found[:size, 1], found[:size, 2]
+
+
+@njit(cache=True, fastmath=FAST)
+def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Array, count: Array, gram: Array) -> None:  # pragma: no cover
+    """The rows and columns of `gram` that new planes need; planes in different blocks are orthogonal."""
+    for j in range(len(samples)):
+        i, p = samples[j], places[j]
+        for q in range(count[i]):
+            product = vectors.dtype.type(0.0)
+            if blk[i, q] == blk[i, p]:
+                product = dot(vectors[vec[i, p]], vectors[vec[i, q]])
+            gram[i, p, q] = gram[i, q, p] = product
+
+
+@njit(cache=True)
+def drop_idle(
+    vec: Array, blk: Array, row: Array, cls: Array, loss: Array, alpha: Array, idle: Array, count: Array, gram: Array, patience: int
+) -> None:  # pragma: no cover
+    """Forget planes that have had no weight for `patience` passes, in samples that count; the others keep their order."""
+    for i in range(len(count)):
+        if alpha[i, : count[i]].max() <= 0.0:
+            continue
+        kept = 0
+        for p in range(count[i]):
+            idle[i, p] = 0 if alpha[i, p] > 0.0 else idle[i, p] + 1
+            if idle[i, p] >= patience:
+                continue
+            if kept < p:
+                vec[i, kept], blk[i, kept], row[i, kept], cls[i, kept] = vec[i, p], blk[i, p], row[i, p], cls[i, p]
+                loss[i, kept], alpha[i, kept], idle[i, kept] = loss[i, p], alpha[i, p], idle[i, p]
+                for q in range(count[i]):
+                    gram[i, kept, q] = gram[i, p, q]
+                for q in range(count[i]):
+                    gram[i, q, kept] = gram[i, q, p]
+            kept += 1
+        count[i] = kept

@@ -1,0 +1,199 @@
+"""The n-slack dual for (14): every sample keeps its own planes, and pairwise steps move weight between them.
+
+The dual of the n-slack structural SVM is that of T. Joachims, T. Finley, C.-N. Yu, Cutting-plane training of structural SVMs, Machine
+Learning 77, 2009; its block-coordinate ascent goes back to S. Lacoste-Julien et al., Block-coordinate Frank–Wolfe optimization for
+structural SVMs, ICML 2013, and the pairwise steps over a cache of planes to A. Osokin et al., Minding the gaps for block Frank–Wolfe
+optimization of structured SVMs, ICML 2016.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvmdc.solvers import kernels
+from lvmdc.solvers.hinge import Point, StructuredHinge
+from lvmdc.solvers.one_slack import Solution, rounding
+from lvmdc.solvers.planes import MIXTURE, Planes
+from lvmdc.solvers.truth import Truth
+
+STEPS = 10  # pairwise steps for a sample at a visit
+# The known planes are solved to this share of what only unknown ones can give, if the caller is content with a rough answer or not,
+# but no further than to this share of the gap that is asked for.
+LOOSE, SHARE, FLOOR = 1.0, 0.3, 0.3
+MOST_SWEEPS = 30  # rounds over the known planes between two passes
+MOST_NEW = 10  # planes of a sample that a pass adds
+PATIENCE = 2  # passes without weight after which a plane is forgotten
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over the features found: the point, (14) and (13) there, and the dual, a lower bound of (14)."""
+
+    point: Point
+    value: float
+    latent_value: float
+    dual: float
+
+
+class NSlack:
+    """max_α Σ α_ip l_ip − ½‖w‖² with w = Σ_i (C/n Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip), α ≥ 0, Σ_p α_ip = C/n.
+
+    A plane p is a (y, h) of sample i, l_ip its expected loss.
+    Planes and weights outlive a call, so that the next (14), with another h* or another θ, starts nearly solved.
+
+    Args:
+        max_iter: passes in one call at most.
+        seed: of the order in which samples are visited.
+
+    >>> from lvmdc import Candidates
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
+    >>> truth = Truth(hinge, rows=torch.tensor([0, 1]))
+    >>> round(NSlack(hinge).solve(loss, truth, hinge.origin(), tol=1e-6).value, 4)
+    0.5
+    """
+
+    def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0):
+        self.hinge, self.max_iter, self.seed = hinge, max_iter, seed
+        self.planes: Planes | None = None
+        self.truth: Truth
+        self.mixture: Truth | None = None  # what a start of mixtures is made of
+        self.rounds = 0  # over the known planes, so far
+        self.unseen = np.inf  # what of the gap the last pass met by planes that were not known
+        self._starts, self._counts = (t.cpu().numpy() for t in (hinge.candidates.offsets, hinge.candidates.counts))
+
+    # ---- one (14) ------------------------------------------------------------------------------------------------
+
+    def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
+        """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.
+
+        Args:
+            expected_loss: (T, K) Δ_i(y, h; θ).
+            truth: Ψ(x_i, y_i, h*_i).
+            share: also stop when the gap is at most this share of what was gained since `start`.
+        """
+        self.rebase(expected_loss, truth)
+        best, first = start, self.hinge.convex_value(start, expected_loss, truth.mean)
+        value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
+        reachable = rounding(start.scores)
+        for _ in range(self.max_iter):
+            found = self.advance(tol)
+            lower = max(lower, found.dual)
+            if found.value < value:
+                best, value = found.point, found.value
+            if value - lower <= max(tol, reachable * value, share * (first - value)):
+                break
+        return Solution(best, value, value - lower)
+
+    def rebase(self, expected_loss: Tensor, truth: Truth) -> None:
+        """Take up another (14): the weights of the old truth go to the new one, all losses are looked up anew."""
+        if self.planes is None:
+            self.planes = self._first_planes(truth)
+        elif truth.rows is not None and self.truth.rows is not None:
+            self.planes.move(self.truth.rows.cpu().numpy(), truth.rows.cpu().numpy())
+        elif truth.rows is not None:
+            mixture = np.full(len(self._counts), MIXTURE)
+            self.planes.move(mixture, truth.rows.cpu().numpy())
+        self.truth, self.expected_loss = truth, expected_loss
+        self.losses = expected_loss.detach().cpu().numpy()
+        self.total = self.hinge.C / len(self._counts) * self.hinge.weights.cpu().numpy()
+        p = self.planes
+        p.loss[:] = self._look_up(self.losses, expected_loss)
+        p.rescale(self.total)
+        self.w = self._w()
+        self.unseen = min(self.unseen, float(self.total.sum() * expected_loss.max()))
+
+    def _first_planes(self, truth: Truth) -> Planes:
+        """The truth of each sample, and its h under every other class: known before any pass."""
+        planes, hinge = Planes(self.hinge), self.hinge
+        n, y = len(self._counts), hinge.y.cpu().numpy()
+        if truth.rows is None:
+            self.mixture = truth
+            planes.add_mixture(np.arange(n), truth)
+            return planes
+        own_first = np.argsort(np.arange(hinge.n_classes) != y[:, None], axis=1, kind="stable")[:, : MOST_NEW + 1]
+        rows = np.broadcast_to(truth.rows.cpu().numpy()[:, None], own_first.shape)
+        exists = hinge.has(truth.rows).cpu().numpy()[np.arange(n)[:, None], own_first]
+        planes.add(exists.nonzero()[0], rows[exists], own_first[exists])
+        return planes
+
+    def _look_up(self, table: np.ndarray, tensor: Tensor) -> np.ndarray:
+        """(n, M): the value of every plane in a table (T, K), the mixture's for one that is a mixture."""
+        p = self.planes
+        assert p is not None
+        values = table[np.maximum(p.row, 0), p.cls].astype(np.float64)
+        mixture = p.used & (p.row == MIXTURE)
+        if mixture.any():
+            assert self.mixture is not None
+            values[mixture] = self.mixture.of(tensor).double().cpu().numpy()[mixture.nonzero()[0]]
+        return values
+
+    # ---- one pass ------------------------------------------------------------------------------------------------
+
+    def advance(self, goal: float, loose: bool = False) -> Pass:
+        """Rounds over the known planes, then one pass over the features at the w they give, which finds new planes.
+
+        Args:
+            goal: the gap that is asked for.
+            loose: a rough answer will do for now.
+        """
+        hinge, p = self.hinge, self.planes
+        assert p is not None
+        order = np.random.default_rng([self.seed, self.rounds]).permutation(len(self._counts))
+        work = self.w.reshape(p.n_blocks, -1).astype(p.vectors.dtype)
+        tables = (p.vectors, work, p.vec, p.blk, p.loss, p.alpha, p.count, p.gram, self.total)
+        rounds, _ = kernels.sweeps(order, *tables, STEPS, max((LOOSE if loose else SHARE) * self.unseen, FLOOR * goal), MOST_SWEEPS)
+        self.rounds += rounds
+        p.rescale(self.total)
+        w = self.w = self._w()
+        point = hinge.at(torch.from_numpy(w).to(hinge.candidates.device))
+        scores = point.scores.detach().cpu().numpy()
+        value, where = kernels.class_maxima(scores, self.losses, self._starts, self._counts)
+        planes = np.where(p.used, self._look_up(scores, point.scores) + p.loss, 0.0)
+        mixed, augmented = (p.alpha * planes).sum(axis=1), float(self.total @ value.max(axis=1))
+        # What only the new planes can give: to solve the known ones much beyond it would be in vain.
+        known = np.where(p.used, planes, -np.inf).max(axis=1)
+        self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
+        half = 0.5 * float(w @ w)
+        found = Pass(
+            point,
+            half + augmented - hinge.C * float(point.w @ self.truth.mean),
+            half + augmented - float(self.total @ hinge.truth_score(point.scores).double().cpu().numpy()),
+            float((p.alpha * p.loss)[p.used].sum()) - half,
+        )
+        p.drop_idle(PATIENCE)
+        level = mixed / np.where(self.total > 0, self.total, 1.0)
+        p.add(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
+        p.loss[:] = self._look_up(self.losses, self.expected_loss)
+        return found  # of the weights before new planes came, which have none
+
+    def _w(self) -> np.ndarray:
+        """(D,) in float64, from the weights."""
+        assert self.planes is not None
+        return self.hinge.C * self.truth.mean.cpu().numpy() - self.planes.weighted_sum()
+
+    # ---- keeping -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Planes, weights and what they belong to, as tensors and numbers."""
+        if self.planes is None:
+            return {}
+        mixture = None if self.mixture is None else self.mixture.weights
+        return {"planes": self.planes.state(), "mixture": mixture, "truth": self.truth.rows, "rounds": self.rounds, "unseen": self.unseen}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up where `state` was taken."""
+        if not state:
+            return
+        hinge, device = self.hinge, self.hinge.y.device
+        self.mixture = None if state["mixture"] is None else Truth(hinge, state["mixture"].to(device))
+        truth = self.mixture if state["truth"] is None else Truth(hinge, rows=state["truth"].to(device))
+        assert truth is not None
+        self.truth = truth
+        self.planes = Planes(hinge)
+        self.planes.load_state(state["planes"], self.mixture)
+        self.rounds, self.unseen = state["rounds"], state["unseen"]

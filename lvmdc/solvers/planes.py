@@ -1,0 +1,169 @@
+"""The planes that the n-slack solver knows of each sample, with their dual weights."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvmdc.solvers import kernels
+from lvmdc.solvers.hinge import StructuredHinge
+from lvmdc.solvers.truth import Truth
+
+ROOM = 16  # planes of a sample that tables have room for at first
+COLUMNS = {"vec": np.int64, "blk": np.int64, "row": np.int64, "cls": np.int64, "loss": np.float64, "alpha": np.float64, "idle": np.int64}
+MIXTURE = -1  # the `row` of a plane that is a mixture of candidates, which only a start has
+
+
+class Planes:
+    """Tables (n, M) of planes, each a (y, h) of its sample: where its Ψ is, its loss and its dual weight α; on the CPU.
+
+    >>> from lvmdc import Candidates
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> planes = Planes(hinge)
+    >>> planes.add(np.array([0, 1]), np.array([0, 1]), np.array([0, 1]))
+    >>> planes.count.tolist(), planes.gram[0, 0, 0]
+    ([1, 1], np.float32(1.0))
+    """
+
+    vec: np.ndarray
+    blk: np.ndarray
+    row: np.ndarray
+    cls: np.ndarray
+    loss: np.ndarray
+    alpha: np.ndarray
+    idle: np.ndarray
+
+    def __init__(self, hinge: StructuredHinge):
+        self.hinge = hinge
+        n = len(hinge.candidates)
+        empty, _ = hinge.joint.vectors(hinge.candidates, hinge.y[:0], hinge.y[:0])
+        stored = hinge.joint.stored_vectors(hinge.candidates)
+        self.shared = stored is not None and stored.device.type == "cpu"  # no copies needed: a plane's vector is at its row
+        self.vectors = (stored if stored is not None and self.shared else empty.cpu()).numpy()
+        self.n_blocks = hinge.size // empty.shape[1]
+        self.count = np.zeros(n, np.int64)
+        for name, dtype in COLUMNS.items():
+            setattr(self, name, np.zeros((n, ROOM), dtype))
+        self.gram = np.zeros((n, ROOM, ROOM), self.vectors.dtype)
+        self._free = np.arange(0)
+
+    @property
+    def used(self) -> np.ndarray:
+        """(n, M) which entries of the tables are planes."""
+        return np.arange(self.gram.shape[1]) < self.count[:, None]
+
+    # ---- adding and forgetting -----------------------------------------------------------------------------------
+
+    def add(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray) -> None:
+        """Planes (class, packed row), at most one of each kind and none that is there, without weight yet."""
+        if len(samples) == 0:
+            return
+        if self.shared:
+            self._place(samples, rows, classes, rows, classes)
+        else:
+            chosen = torch.from_numpy(classes).to(self.hinge.y), torch.from_numpy(rows).to(self.hinge.y)
+            vectors, blocks = self.hinge.joint.vectors(self.hinge.candidates, *chosen)
+            self._place(samples, rows, classes, self._store(vectors), blocks.cpu().numpy())
+
+    def add_mixture(self, samples: np.ndarray, truth: Truth) -> None:
+        """The truth of each sample as a plane, where it is a mixture of candidates: as good a lower bound as its parts."""
+        vectors, blocks = (t.cpu() for t in truth.vectors())
+        if self.shared:  # mixtures are not among the rows
+            self.vectors, self.shared = np.zeros((0, vectors.shape[1]), self.vectors.dtype), False
+        slots = self._store(vectors[torch.from_numpy(samples)])
+        self._place(samples, np.full(len(samples), MIXTURE), self.hinge.y.cpu().numpy()[samples], slots, blocks.numpy()[samples])
+
+    def _place(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray, slots: np.ndarray, blocks: np.ndarray) -> None:
+        # The how-manieth new plane of its sample each one is: the order is by sample, as all callers have it.
+        _, first, length = np.unique(samples, return_index=True, return_counts=True)
+        places = self.count[samples] + np.arange(len(samples)) - np.repeat(first, length)
+        self._reserve(int(places.max()) + 1)
+        np.add.at(self.count, samples, 1)
+        new = {"vec": slots, "blk": blocks, "row": rows, "cls": classes, "loss": 0.0, "alpha": 0.0, "idle": 0}
+        for name, values in new.items():
+            getattr(self, name)[samples, places] = values
+        kernels.fill_gram(samples, places, self.vectors, self.vec, self.blk, self.count, self.gram)
+
+    def _reserve(self, room: int) -> None:
+        """Make the tables wide enough."""
+        more = max(room, 2 * self.gram.shape[1]) - self.gram.shape[1]
+        if room > self.gram.shape[1]:
+            for name in COLUMNS:
+                setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+            self.gram = np.pad(self.gram, ((0, 0), (0, more), (0, more)))
+
+    def _store(self, vectors: Tensor) -> np.ndarray:
+        """Keep vectors (m, d') in places (m,) that no plane needs any more, or in new ones."""
+        m = len(vectors)
+        if len(self._free) < m:
+            unused = np.ones(len(self.vectors), bool)
+            unused[self.vec[self.used]] = False
+            self._free = np.flatnonzero(unused)
+        if len(self._free) < m:
+            size = len(self.vectors)
+            grown = np.empty((max(size + m, size * 3 // 2), self.vectors.shape[1]), self.vectors.dtype)
+            grown[:size] = self.vectors
+            self._free = np.concatenate([self._free, np.arange(size, len(grown))])
+            self.vectors = grown
+        slots, self._free = self._free[:m], self._free[m:]
+        self.vectors[slots] = vectors.cpu().numpy()
+        return slots
+
+    def drop_idle(self, patience: int) -> None:
+        """Forget planes that have had no weight for `patience` calls of this, if their sample has others that have."""
+        columns = [getattr(self, name) for name in COLUMNS]
+        kernels.drop_idle(*columns, self.count, self.gram, patience)
+
+    # ---- weights -------------------------------------------------------------------------------------------------
+
+    def find(self, rows: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """(n,) the place of each sample's plane (class, row), −1 where it has none."""
+        match = (self.row == rows[:, None]) & (self.cls == classes[:, None]) & self.used
+        return np.where(match.any(axis=1), match.argmax(axis=1), -1)
+
+    def move(self, old: np.ndarray, new: np.ndarray) -> None:
+        """The weight of each sample's plane (y_i, old) goes to its plane (y_i, new), which is added where there is none."""
+        y = self.hinge.y.cpu().numpy()
+        moved = np.flatnonzero(old != new)
+        place = self.find(old, y)
+        moved = moved[place[moved] >= 0]
+        moved = moved[self.alpha[moved, place[moved]] > 0]
+        absent = moved[self.find(new, y)[moved] < 0]
+        self.add(absent, new[absent], y[absent])
+        to = self.find(new, y)
+        self.alpha[moved, to[moved]] += self.alpha[moved, place[moved]]
+        self.alpha[moved, place[moved]] = 0.0
+
+    def rescale(self, total: np.ndarray) -> None:
+        """Make the weights of each sample sum to total (n,), in the proportions that they have; all on the first plane if they are zero."""
+        self.alpha[~self.used] = 0.0
+        have = self.alpha.sum(axis=1)
+        self.alpha[have <= 0, 0] = total[have <= 0]
+        off = (have > 0) & (np.abs(have - total) > 1e-12 * total)  # not rounding alone, so that to do it twice is to do it once
+        self.alpha[off] *= (total[off] / have[off])[:, None]
+
+    def weighted_sum(self) -> np.ndarray:
+        """(D,) in float64: Σ_i Σ_p α_ip Ψ_ip."""
+        out = np.zeros((self.n_blocks, self.vectors.shape[1]))
+        kernels.weighted_sum(self.vectors, self.vec, self.blk, self.alpha, self.count, out)
+        return out.ravel()
+
+    # ---- keeping -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors from which `load_state` makes the same planes."""
+        kept = {name: torch.from_numpy(getattr(self, name)[self.used].copy()) for name in ("row", "cls", "alpha", "idle")}
+        return {"count": torch.from_numpy(self.count.copy()), **kept}
+
+    def load_state(self, state: dict[str, Tensor], truth: Truth | None) -> None:
+        """Take up where `state` was taken; `truth` says what a plane that is a mixture was made of."""
+        samples = np.repeat(np.arange(len(self.count)), state["count"].numpy())
+        self.count[:] = 0
+        rows, classes = state["row"].numpy(), state["cls"].numpy()
+        mixed = rows == MIXTURE
+        if truth is not None and mixed.any():  # a start's, which was there first
+            self.add_mixture(samples[mixed], truth)
+        self.add(samples[~mixed], rows[~mixed], classes[~mixed])
+        used = self.used
+        for name in ("alpha", "idle"):
+            getattr(self, name)[used] = state[name].numpy()
