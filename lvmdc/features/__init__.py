@@ -3,7 +3,10 @@
 from lvmdc.features.base import Features
 from lvmdc.features.build import build_candidates
 from lvmdc.features.cache import cache_key, cache_path
+from lvmdc.features.cnn import CNN
+from lvmdc.features.combined import Concatenated
+from lvmdc.features.file import FileFeatures
 from lvmdc.features.hog import HOG
 from lvmdc.features.truth import true_candidate
 
-__all__ = ["HOG", "Features", "build_candidates", "cache_key", "cache_path", "true_candidate"]
+__all__ = ["CNN", "HOG", "Concatenated", "Features", "FileFeatures", "build_candidates", "cache_key", "cache_path", "true_candidate"]

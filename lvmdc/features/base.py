@@ -27,6 +27,10 @@ class Features(ABC):
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
         """(m, d) float32 features of the (m, 4) boxes in an RGB picture; d is the same for all pictures."""
 
+    def describe_named(self, image: Image.Image, name: str, boxes: Tensor) -> Tensor:
+        """`describe`, for features that are looked up by the picture's name rather than computed from its pixels."""
+        return self.describe(image, boxes)
+
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Everything that the features depend on beside the picture and the boxes, as plain values that JSON can write."""

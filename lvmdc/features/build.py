@@ -4,6 +4,7 @@ import logging
 import os
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -72,19 +73,39 @@ def _cached(path: Path, n: int) -> Candidates | None:
 
 
 def _computed(pictures: PictureSet, proposals: Proposals, features: Features, progress: bool) -> Candidates:
-    described: list[Tensor] = []
-    placed: list[Tensor] = []
+    described, placed, counts = _Rows(), _Rows(), []
     for i in tqdm(range(len(pictures)), desc="candidates", unit="picture", disable=not progress):
         image, name = pictures.image(i), pictures.names[i]
         boxes = proposals.boxes(image, name)
         if boxes.dim() != 2 or boxes.shape[1] != 4 or len(boxes) == 0:
             raise ValueError(f"{proposals!r} must give {name} boxes of shape (m, 4) with m ≥ 1, but gave shape {tuple(boxes.shape)}")
-        numbers = features.describe(image, boxes)
-        length = described[0].shape[1] if described else numbers.shape[-1]
-        if numbers.shape != (len(boxes), length):
-            expected = (len(boxes), length)
+        numbers = features.describe_named(image, name, boxes)
+        expected = (len(boxes), described.length or numbers.shape[-1])
+        if numbers.shape != expected:
             raise ValueError(f"{features!r} must give {name} features of shape {expected}, but gave shape {tuple(numbers.shape)}")
-        placed.append(boxes)
         described.append(numbers)
-    counts = torch.tensor([len(boxes) for boxes in placed])
-    return Candidates(torch.cat(described), counts, torch.cat(placed))
+        placed.append(boxes)
+        counts.append(len(boxes))
+    return Candidates(described.all(), counts, placed.all())
+
+
+class _Rows:
+    """Rows that come bit by bit. Joined from a list at the end they would stand in memory twice; here a quarter is spare at most."""
+
+    def __init__(self) -> None:
+        self.length, self._used, self._held = 0, 0, np.empty((0, 0), np.float32)
+
+    def append(self, rows: Tensor) -> None:
+        if self.length == 0:
+            self.length, self._held = rows.shape[1], np.empty(rows.shape, rows.numpy(force=True).dtype)
+        end = self._used + len(rows)
+        if end > len(self._held):
+            # Grows in place where the system can move pages rather than copy them; nothing else refers to the array.
+            self._held.resize((max(end, len(self._held) * 5 // 4), self.length), refcheck=False)
+        self._held[self._used : end] = rows.numpy(force=True)
+        self._used = end
+
+    def all(self) -> Tensor:
+        """Everything, once: the array is handed over."""
+        self._held.resize((self._used, self.length), refcheck=False)
+        return torch.from_numpy(self._held)

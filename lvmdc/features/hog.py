@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from lvmdc.features.base import Features
+from lvmdc.features.windows import pixel_corners
 
 
 class HOG(Features):
@@ -26,22 +27,33 @@ class HOG(Features):
         size: width and height in pixels that every window is brought to.
         cell: pixels along the side of a cell, which has one histogram.
         block: cells along the side of a block, over which histograms are normalised; blocks are one cell apart.
-        orientations: bins of a histogram, over half a turn.
+        orientations: bins of a histogram, over half a turn, or, if `signed`, a whole one.
         colour: take each gradient from the channel where it is strongest; otherwise from the picture in grey.
+        signed: tell dark on light from light on dark. Worth it where objects have a usual brightness against their ground; then with
+            twice the orientations.
 
     >>> window = Image.linear_gradient("L").resize((32, 32)).convert("RGB")
     >>> HOG().describe(window, torch.tensor([[0.0, 0.0, 32.0, 32.0]])).shape
     torch.Size([1, 324])
     """
 
-    def __init__(self, size: tuple[int, int] = (32, 32), cell: int = 8, block: int = 2, orientations: int = 9, colour: bool = True):
+    def __init__(
+        self,
+        size: tuple[int, int] = (32, 32),
+        cell: int = 8,
+        block: int = 2,
+        orientations: int = 9,
+        colour: bool = True,
+        signed: bool = False,
+    ):
         if cell < 1 or block < 1 or orientations < 1:
             raise ValueError(f"cell, block and orientations must be at least 1, but they are {cell}, {block} and {orientations}")
         if len(size) != 2 or any(side % cell or side < block * cell for side in size):
             raise ValueError(
                 f"size must be (width, height), multiples of cell = {cell} and at least {block * cell}, but it is {tuple(size)}"
             )
-        self.size, self.cell, self.block, self.orientations, self.colour = (size[0], size[1]), cell, block, orientations, colour
+        self.size, self.cell, self.block = (size[0], size[1]), cell, block
+        self.orientations, self.colour, self.signed = orientations, colour, signed
 
     @property
     def n_features(self) -> int:
@@ -55,16 +67,13 @@ class HOG(Features):
 
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
         pixels = np.asarray(image.convert("RGB" if self.colour else "L"))
-        corners = boxes.round().long().tolist()
+        corners = pixel_corners(image, boxes)
         out = np.empty((len(corners), self.n_features), np.float32)
         # The descriptor is made anew for each picture: OpenCV's objects cannot be pickled or copied, and this one takes microseconds.
-        reach = (self.block * self.cell,) * 2
-        descriptor = cv2.HOGDescriptor(self.size, reach, (self.cell,) * 2, (self.cell,) * 2, self.orientations)
+        reach, cell = (self.block * self.cell,) * 2, (self.cell,) * 2
+        descriptor = cv2.HOGDescriptor(self.size, reach, cell, cell, self.orientations, _signedGradient=self.signed)
         with one_opencv_thread():
             for i, (x1, y1, x2, y2) in enumerate(corners):
-                if x1 < 0 or y1 < 0 or x2 > image.width or y2 > image.height or x2 <= x1 or y2 <= y1:
-                    inside = f"the picture, {image.width} by {image.height} pixels"
-                    raise ValueError(f"boxes must lie inside {inside}, and be at least one pixel, but boxes[{i}] is {boxes[i].tolist()}")
                 out[i] = np.ravel(descriptor.compute(self._resized(pixels[y1:y2, x1:x2])))
         return torch.from_numpy(out)
 
@@ -75,6 +84,7 @@ class HOG(Features):
             "block": self.block,
             "orientations": self.orientations,
             "colour": self.colour,
+            "signed": self.signed,
             "opencv": cv2.__version__,
         }
 

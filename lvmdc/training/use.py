@@ -55,7 +55,7 @@ def predict_pictures(cfg: DictConfig) -> Path:
         for i in tqdm(range(len(pictures)), desc="pictures", unit="picture"):
             image = pictures.image(i)
             boxes = proposals.boxes(image, names[i])
-            candidates = Candidates(features.describe(image, boxes), [len(boxes)], boxes)
+            candidates = Candidates(features.describe_named(image, names[i], boxes), [len(boxes)], boxes)
             y, h, score = model.prediction(candidates).top_k(candidates, max(1, cfg.top_k))
             found = [
                 Detection(checkpoint.classes[int(k)], float(s), boxes[int(c)])

@@ -1,5 +1,6 @@
 import logging
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -98,6 +99,38 @@ def test_a_build_that_breaks_off_leaves_nothing_behind(pictures, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         build(pictures, Breaking(), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_save_that_breaks_off_leaves_nothing_behind(pictures, tmp_path, monkeypatch):
+    def half(file, **arrays):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", half)
+    with pytest.raises(KeyboardInterrupt):
+        build(pictures, cache_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_may_go_by_the_name_of_a_picture(pictures):
+    class Named(Counting):
+        def describe_named(self, image, name, boxes):
+            return torch.full((len(boxes), 1), float(pictures.names.index(name)))
+
+    assert torch.equal(build(pictures, Named()).features[:, 0], torch.arange(12.0).repeat_interleave(25))
+
+
+def test_what_a_picture_gave_is_packed_at_once_and_not_held_twice(pictures):
+    given = []
+
+    class Watched(Counting):
+        def describe(self, image, boxes):
+            assert sum(reference() is not None for reference in given) <= 1
+            numbers = super().describe(image, boxes)
+            given.append(weakref.ref(numbers))
+            return numbers
+
+    assert torch.equal(build(pictures, Watched()).features, build(pictures).features)
 
 
 def test_a_truncated_picture_is_refused_by_name(tmp_path):

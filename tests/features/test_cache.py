@@ -21,7 +21,7 @@ def test_equal_inputs_have_equal_keys():
 def test_every_setting_picture_name_and_order_is_in_the_key():
     keys = {cache_key(pictures(), WindowGrid(), HOG())}
     grids = [{"size": (16, 16)}, {"stride": 4}, {"scales": (1.0, 2.0)}, {"max_boxes": 3}]
-    hogs = [{"size": (48, 64)}, {"cell": 4}, {"block": 1}, {"orientations": 8}, {"colour": False}]
+    hogs = [{"size": (48, 64)}, {"cell": 4}, {"block": 1}, {"orientations": 8}, {"colour": False}, {"signed": True}]
     sets = [pictures(ARRAYS[::-1]), pictures(names=["x", "y", "z"]), pictures([*ARRAYS[:2], ARRAYS[2] + 1])]
     keys |= {cache_key(pictures(), WindowGrid(**change), HOG()) for change in grids}
     keys |= {cache_key(pictures(), WindowGrid(), HOG(**change)) for change in hogs}

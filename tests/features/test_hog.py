@@ -16,12 +16,12 @@ def textured(width, height, seed=0):
     return Image.fromarray(cv2.GaussianBlur(noise, (5, 5), 2))
 
 
-def plain_hog(pixels, cell=8, block=2, bins=9):
+def plain_hog(pixels, cell=8, block=2, bins=9, turn_of=np.pi):
     """HOG written out: square-root gamma, centred differences, votes shared between bins, positions and cells, clipped norms."""
     grey = np.sqrt(pixels.astype(float))
     padded = np.pad(grey, 1, mode="reflect")
     dx, dy = padded[1:-1, 2:] - padded[1:-1, :-2], padded[2:, 1:-1] - padded[:-2, 1:-1]
-    size, turn = np.hypot(dx, dy), np.mod(np.arctan2(dy, dx), np.pi) * bins / np.pi - 0.5
+    size, turn = np.hypot(dx, dy), np.mod(np.arctan2(dy, dx), turn_of) * bins / turn_of - 0.5
     low = np.floor(turn).astype(int)
     votes = np.zeros((*grey.shape, bins))
     rows, columns = np.indices(grey.shape)
@@ -40,10 +40,21 @@ def plain_hog(pixels, cell=8, block=2, bins=9):
     return np.concatenate(out)
 
 
-def test_a_window_agrees_with_hog_written_out():
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_window_agrees_with_hog_written_out(signed):
     grey = textured(32, 32).convert("L")
-    ours = HOG(colour=False).describe(grey.convert("RGB"), torch.tensor([[0.0, 0, 32, 32]]))[0].numpy()
-    assert np.abs(ours - plain_hog(np.asarray(grey))).max() < 1e-3
+    hog = HOG(colour=False, signed=signed, orientations=18 if signed else 9)
+    ours = hog.describe(grey.convert("RGB"), torch.tensor([[0.0, 0, 32, 32]]))[0].numpy()
+    written_out = plain_hog(np.asarray(grey), bins=hog.orientations, turn_of=2 * np.pi if signed else np.pi)
+    assert np.abs(ours - written_out).max() < 1e-3
+
+
+def test_only_signed_gradients_tell_a_picture_from_its_negative():
+    image = textured(32, 32).convert("L").point(lambda level: 255 if level > 127 else 0).convert("RGB")  # for which gamma does nothing
+    negative, box = Image.eval(image, lambda level: 255 - level), torch.tensor([[0.0, 0, 32, 32]])
+    for signed, orientations in ((False, 9), (True, 18)):
+        hog = HOG(signed=signed, orientations=orientations)
+        assert torch.allclose(hog.describe(image, box), hog.describe(negative, box), atol=1e-5) is not signed
 
 
 @pytest.mark.parametrize("size", [(32, 32), (48, 64)])
@@ -94,11 +105,12 @@ def test_a_describer_can_be_sent_to_another_process():
     assert pickle.loads(pickle.dumps(HOG(size=(48, 64)))).settings() == HOG(size=(48, 64)).settings()
 
 
-def test_windows_are_described_at_400_a_second_or_more():
-    image = textured(300, 200)
-    boxes = WindowGrid(size=(48, 64), stride=6, max_boxes=2000).boxes(image, "a")[:1000]
+@pytest.mark.parametrize("settings", [{"size": (48, 64)}, {"size": (128, 96), "cell": 16, "orientations": 18, "signed": True}])
+def test_windows_are_described_at_400_a_second_or_more(settings):
+    image = textured(400, 300)
+    boxes = WindowGrid(size=(160, 120), stride=6, max_boxes=2000).boxes(image, "a")[:1000]
     start = time.process_time()
-    HOG(size=(48, 64)).describe(image, boxes)
+    HOG(**settings).describe(image, boxes)
     assert time.process_time() - start < 2.4  # 20 seconds for 8,000
 
 

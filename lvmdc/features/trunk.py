@@ -1,0 +1,80 @@
+"""The part of a network that turns pictures into maps of features, made ready to run and never to learn."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+SIDE = 256  # of the trial picture: a power of 2 tells a map, which grows with the picture, from one pooled to 7 × 7 cells or 1
+
+
+def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tuple[fx.GraphModule, int]:
+    """The network as far as its last map of one cell to `stride` pixels, and the channels of that map.
+
+    Batch normalisations are folded into the convolutions before them, which changes the numbers by rounding alone and saves a fifth of
+    the time.
+
+    >>> network = nn.Sequential(nn.Conv2d(3, 8, 2, stride=2), nn.BatchNorm2d(8), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> trunk, channels = feature_trunk(network, stride=2)
+    >>> trunk(torch.zeros(1, 3, 64, 32)).shape, channels
+    (torch.Size([1, 8, 32, 16]), 8)
+    """
+    network = network.eval().requires_grad_(False)
+    try:
+        traced = fx.symbolic_trace(network)
+        trial = _Shapes(traced)
+        with torch.inference_mode():
+            trial.run(torch.zeros(1, 3, SIDE, SIDE))
+    except Exception as error:  # a trace meets every kind
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"backbone must be a convolutional network that takes pictures of any size, but {name} does not: {reason}"
+        ) from None
+    last = {SIDE // shape[2]: node for node, shape in trial.shapes.items() if _is_map(shape)}  # the last of every stride
+    if stride not in last:
+        strides = ", ".join(map(str, sorted(last))) or "none"
+        raise ValueError(f"stride must be that of a map of the backbone ({name} has {strides}), but it is {stride}")
+    channels = trial.shapes[last[stride]][1]
+    next(node for node in traced.graph.nodes if node.op == "output").args = (last[stride],)
+    traced.graph.eliminate_dead_code()
+    _fold_batch_norms(traced)
+    traced.delete_all_unused_submodules()
+    traced.graph.lint()
+    traced.recompile()
+    return traced, channels
+
+
+class _Shapes(fx.Interpreter):
+    """A run that notes the shape of every tensor on its way, in order."""
+
+    def __init__(self, traced: fx.GraphModule):
+        super().__init__(traced)
+        self.shapes: dict[fx.Node, tuple[int, ...]] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, Tensor) and n.op not in ("placeholder", "output"):
+            self.shapes[n] = tuple(result.shape)
+        return result
+
+
+def _is_map(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[2] == shape[3] and 1 < shape[2] < SIDE and SIDE % shape[2] == 0
+
+
+def _fold_batch_norms(traced: fx.GraphModule) -> None:
+    for node in list(traced.graph.nodes):
+        norm, conv = _module(traced, node), _module(traced, node.args[0]) if node.args else None
+        if type(norm) is nn.BatchNorm2d and type(conv) is nn.Conv2d and len(node.args[0].users) == 1:
+            traced.set_submodule(node.args[0].target, fuse_conv_bn_eval(conv, norm))
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)
+
+
+def _module(traced: fx.GraphModule, node: Any) -> nn.Module | None:
+    """What a step of the trace runs, if it is a module and runs in this step alone."""
+    if not isinstance(node, fx.Node) or node.op != "call_module":
+        return None
+    once = sum(other.op == "call_module" and other.target == node.target for other in traced.graph.nodes) == 1
+    return traced.get_submodule(str(node.target)) if once else None
