@@ -37,6 +37,7 @@ class SelfPaced(CCCP):
     def __init__(self, hinge: StructuredHinge, solver: ConvexSolver, tol: float, truth: Truth):
         super().__init__(hinge, solver, tol, truth)
         self.paced = False  # whether all samples are in
+        self.taken: list[float] = []  # the share of the samples that each round took
 
     def run(self, losses: Losses, max_rounds: int) -> Round:
         if self.paced:
@@ -57,7 +58,11 @@ class SelfPaced(CCCP):
         solution = solver.solve(losses(self.truth), self.truth, self.point, 0.0, WARM)
         self.point, self.truth = solution.point, Truth(hinge, rows=hinge.impute(solution.point.scores))
         slack = self._slack(losses(self.truth))
-        threshold = float(slack.quantile(HALF))  # n/(C K): a sample is easy if its slack is below it
+        hard = slack[slack > 0]
+        if len(hard) == 0:
+            return
+        # n/(C K): a sample is easy if its slack is not above it. Where more than half have none, it must be able to grow.
+        threshold = max(float(slack.quantile(HALF)), float(hard.min()))
         while True:
             expected_loss = losses(self.truth)
             chosen = None
@@ -70,6 +75,7 @@ class SelfPaced(CCCP):
                 truth = Truth(hinge, self.truth.weights, self.truth.rows)  # whose mean is by the weights
                 self.point = solver.solve(expected_loss, truth, self.point, 0.0, SHARE).point
             self.truth = Truth(hinge, rows=hinge.impute(self.point.scores))
+            self.taken.append(float(easy.double().mean()))
             if hinge.weight is None:
                 return
             threshold *= MU

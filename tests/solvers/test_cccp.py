@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from learners.problems import COST, LOSSES, expected_loss, latent_svm_value, problem, random_h, random_posterior, structural_svm
@@ -6,7 +8,7 @@ from lvmdc.joint import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import StructuredHinge, Truth, latent_block
 
-KINDS = [("one_slack", "strict"), ("n_slack", "strict"), ("n_slack", "eager")]
+KINDS = [(s, c) for s in ("one_slack", "n_slack") for c in ("strict", "eager", "self_paced") if (s, c) != ("one_slack", "eager")]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=" ".join)
 
 
@@ -63,7 +65,7 @@ def test_it_ends_at_a_fixed_point_of_algorithm_1(kind, seed):
     assert cccp.hinge.value(cccp.point, losses(cccp.truth)) == pytest.approx(optimum, abs=3e-7)
 
 
-@kinds
+@pytest.mark.parametrize("kind", [k for k in KINDS if k[1] != "self_paced"], ids=" ".join)  # whose first run is many rounds
 def test_it_stops_at_the_first_round_that_gains_less_than_the_tolerance(kind):
     p = problem(1, n=10, signal=3)
     posterior = random_posterior(p, 1)
@@ -95,3 +97,33 @@ def test_a_known_h_is_never_imputed_anew(kind):
     cccp, losses = start(kind, p, "zero_one", random_posterior(p, 2), 10.0, 1e-4, known)
     cccp.run(losses, 100)
     assert torch.equal(cccp.hinge.impute(cccp.point.scores)[::2], known[::2])
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack"])
+def test_self_paced_learning_takes_the_easy_half_first_and_all_in_the_end(solver):
+    p = problem(3, n=40, d=6, most=5, signal=2)
+    block, losses = start((solver, "self_paced"), p, "zero_one", random_posterior(p, 3), 10.0, 1e-4)
+    block.run(losses, 100)
+    assert 0.4 <= block.taken[0] <= 0.7
+    assert block.taken[-1] == 1.0
+    assert len(block.taken) >= 2
+    assert block.hinge.weight is None
+
+
+def test_self_paced_learning_takes_what_its_objective_asks_for(monkeypatch):
+    # v_i = [C/n ξ_i < 1/K] minimises C/n Σ v_i ξ_i − (1/K) Σ v_i: by trying all v.
+    p = problem(4, n=6, d=4, signal=2)
+    block, losses = start(("n_slack", "self_paced"), p, "label", random_posterior(p, 4), 5.0, 1e-3)
+    block.point = block.hinge.at(torch.randn(block.hinge.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1)))
+    xi = block._slack(losses(block.truth))
+    threshold = float(xi.quantile(0.5))
+    each = [torch.tensor(v) for v in itertools.product([0.0, 1.0], repeat=6)]
+    best = min(each, key=lambda v: float((v * xi).sum() - threshold * v.sum()))
+    strictly = (xi - threshold).abs() > 1e-12
+    assert torch.equal((xi <= threshold).double()[strictly], best[strictly].double())
+
+
+def test_eager_rounds_need_planes_of_their_own():
+    p = problem(0)
+    with pytest.raises(ValueError, match="cccp must not be 'eager' with solver='one_slack'"):
+        start(("one_slack", "eager"), p, "overlap", random_posterior(p, 0), 1.0, 1e-3)
