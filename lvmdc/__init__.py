@@ -5,15 +5,17 @@ from importlib.metadata import version
 from lvmdc.candidates import Candidates, Latent
 from lvmdc.dissimilarity import dissimilarity, diversity
 from lvmdc.joint import ClassBlocks, JointFeatureMap
-from lvmdc.learners import DISC, ILSVM, LSVM, ConvergenceWarning, Supervised
+from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, Supervised
 from lvmdc.losses import CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
 
 __version__ = version("lvmdc")
 
 __all__ = [
     "DISC",
+    "EM",
     "ILSVM",
     "LSVM",
+    "M3E",
     "Candidates",
     "ClassBlocks",
     "ConvergenceWarning",

@@ -14,6 +14,7 @@ PACKAGES = (
     "lvmdc.features",
     "lvmdc.proposals",
     "lvmdc.metrics",
+    "lvmdc.reproduction",
 )
 FROM_ELSEWHERE = {"ConvergenceWarning"}
 

@@ -1,10 +1,13 @@
 """The two distributions: P_w, which predicts, and P_θ, which models what is uncertain about h."""
 
+from lvmdc.distributions.by_class import ClassFirst, MarginalPrediction, MinEntropyPrediction, Posterior
 from lvmdc.distributions.conditional import ConditionalModel, Fixed, LogLinear, NeuralConditional, Uniform, score_dtype
 from lvmdc.distributions.on_samples import Conditional, Delta, Joint, OnSamples
 from lvmdc.distributions.prediction import LinearPrediction, NeuralPrediction, Prediction
+from lvmdc.distributions.renyi import neg_entropy, neg_entropy_gradient
 
 __all__ = [
+    "ClassFirst",
     "Conditional",
     "ConditionalModel",
     "Delta",
@@ -12,10 +15,15 @@ __all__ = [
     "Joint",
     "LinearPrediction",
     "LogLinear",
+    "MarginalPrediction",
+    "MinEntropyPrediction",
     "NeuralConditional",
     "NeuralPrediction",
     "OnSamples",
+    "Posterior",
     "Prediction",
     "Uniform",
+    "neg_entropy",
+    "neg_entropy_gradient",
     "score_dtype",
 ]

@@ -1,9 +1,11 @@
-"""Which blocks alternate: DISC, LSVM, ILSVM and the supervised bound, under one API."""
+"""Which blocks alternate: DISC, LSVM, ILSVM, EM, M3E and the supervised bound, under one API."""
 
 from lvmdc.learners.base import ConvergenceWarning, LatentLearner
 from lvmdc.learners.disc import DISC
+from lvmdc.learners.em import EM
 from lvmdc.learners.ilsvm import ILSVM
 from lvmdc.learners.lsvm import LSVM
+from lvmdc.learners.m3e import M3E
 from lvmdc.learners.supervised import Supervised
 
-__all__ = ["DISC", "ILSVM", "LSVM", "ConvergenceWarning", "LatentLearner", "Supervised"]
+__all__ = ["DISC", "EM", "ILSVM", "LSVM", "M3E", "ConvergenceWarning", "LatentLearner", "Supervised"]

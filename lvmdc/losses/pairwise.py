@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,7 +43,7 @@ class PairwiseExpectation:
         self.loss, self.candidates, self.y1, self.y2 = loss, candidates, y1, y2
         self.budget = memory_budget(candidates.device, limit)
         self._numbers = int((candidates.counts.double() ** 2).sum()) * y2.shape[1]
-        self._kept: dict[torch.dtype, list[Tensor]] = {}
+        self._kept: dict[torch.dtype, list[tuple[Tensor, Tensor, Tensor]]] = {}
 
     def __call__(self, p: Tensor) -> Tensor:
         """(T,) → (T, K'), differentiable in p as often as one likes: the map is linear."""
@@ -54,7 +54,7 @@ class PairwiseExpectation:
         classes = self.y2.shape[1]
         shape = (self.candidates.n_candidates,) if transposed else (self.candidates.n_candidates, classes)
         out = p.new_zeros(shape)
-        for (truth, predicted), delta in zip(self._blocks(), self._deltas(p.dtype), strict=True):
+        for truth, predicted, delta in self._deltas(p.dtype):
             groups, some, all_of = *truth.shape, predicted.shape[1]
             matrix = delta.reshape(groups, some, all_of * classes)  # (g, b, c·K')
             if transposed:
@@ -65,21 +65,22 @@ class PairwiseExpectation:
                 out[predicted] += product.reshape(groups, all_of, classes)
         return out
 
-    def _deltas(self, dtype: torch.dtype) -> Iterator[Tensor]:
+    def _deltas(self, dtype: torch.dtype) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
+        """Rows of the truth and of the prediction, and Δ between them, block by block."""
         if self._numbers * dtype.itemsize > self.budget:
             return self._compute(dtype)
         if dtype not in self._kept:
             self._kept = {dtype: list(self._compute(dtype))}  # of the last precision only, which is all that the budget allows
-        return iter(self._kept[dtype])
+        return self._kept[dtype]
 
-    def _compute(self, dtype: torch.dtype) -> Iterator[Tensor]:
+    def _compute(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for truth, predicted in self._blocks():
             sample = self.candidates.sample[truth[:, 0]]
             y1, y2 = self.y1[sample].reshape(-1, 1, 1, 1), self.y2[sample].reshape(len(sample), 1, 1, -1)
             h1 = self.candidates.latent(truth).unsqueeze(2).unsqueeze(3)  # (g, b, 1, 1)
             h2 = self.candidates.latent(predicted).unsqueeze(1).unsqueeze(3)  # (g, 1, c, 1)
             shape = (*truth.shape, predicted.shape[1], self.y2.shape[1])
-            yield self.loss.delta(y1, h1, y2, h2).to(dtype).expand(shape)
+            yield truth, predicted, self.loss.delta(y1, h1, y2, h2).to(dtype).expand(shape)
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of the truth (g, b) and of the prediction (g, c) for g samples of c candidates each."""

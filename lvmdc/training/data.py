@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from lvmdc.features.base import Features
 from lvmdc.features.build import build_candidates
 from lvmdc.features.truth import true_candidate
 from lvmdc.proposals.base import Proposals
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,11 @@ class LatentDataModule(pl.LightningDataModule):
         if self.train is not None:
             return
         candidates = build_candidates(self.pictures, self.proposals, self.features, self.cache_dir, self.progress)
-        h = None if self.pictures.boxes is None else true_candidate(candidates, self.pictures.boxes)[0]
+        h = None
+        if self.pictures.boxes is not None:
+            h, overlap = true_candidate(candidates, self.pictures.boxes)
+            a_picture, found = candidates.n_candidates / len(candidates), 100 * float((overlap >= 0.5).double().mean())
+            log.info("proposals: %.1f boxes a picture, %.1f %% of the true boxes found at IoU 0.5", a_picture, found)
         everything = Samples(self.pictures, candidates, self.pictures.y, h)
         train, test = split_by_class(everything.y, self.fraction, self.fold, self.split_seed, self.pictures.groups)
         self.test = everything.subset(test)

@@ -5,9 +5,9 @@ import torch
 from learners.problems import SharedWeights, problem
 from sklearn.exceptions import NotFittedError
 
-from lvmdc import DISC, ILSVM, LSVM, Candidates, FunctionLoss, OverlapLoss, Supervised
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, Candidates, FunctionLoss, OverlapLoss, Supervised
 
-LEARNERS = [DISC, ILSVM, LSVM]
+LEARNERS = [DISC, EM, ILSVM, LSVM, M3E]
 P = problem(0)
 
 

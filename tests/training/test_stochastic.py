@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from lvmdc import DISC, ILSVM, LSVM, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.data.cluttered_digits import cluttered_digits
 from lvmdc.distributions import NeuralPrediction
 from lvmdc.features.hog import HOG
@@ -131,6 +131,8 @@ def test_posterior_of_lsvm_is_a_delta():
     ("make", "message"),
     [
         (lambda: StochasticModule(ILSVM()), "ILSVM alternates whole trainings, so use solver=exact"),
+        (lambda: StochasticModule(EM()), "EM alternates whole trainings, so use solver=exact"),
+        (lambda: StochasticModule(M3E()), "M3E alternates whole trainings, so use solver=exact"),
         (lambda: StochasticModule(LSVM(n_init=3)), "n_init is 3"),
         (lambda: StochasticModule(LSVM(), conditional=nn.Linear(2, 2)), "learner is LSVM, which has none"),
         (lambda: StochasticModule(DISC(), patience=0), "patience at least 1, but they are 1 and 0"),

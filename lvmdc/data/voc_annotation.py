@@ -1,0 +1,91 @@
+"""One annotation file of PASCAL VOC: the people in a picture, and what they do."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+@dataclass(frozen=True)
+class Person:
+    """An annotated person: its number among the objects of the picture, from 1; its box in pixels; its actions, None where not told."""
+
+    number: int
+    box: tuple[float, float, float, float]
+    actions: frozenset[str] | None
+
+    @property
+    def area(self) -> float:
+        """Width times height of the box."""
+        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
+
+
+def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
+    """The people that an annotation file has boxes for, in its order.
+
+    VOC counts pixels from 1 and both ends of a box are inside it, so that x1 = xmin − 1 and x2 = xmax here. A box may reach over the
+    edge of its picture by one pixel, as VOC's rounding does, and is cut there.
+
+    Args:
+        path: `Annotations/<picture>.xml`.
+        size: width and height of the picture itself.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "a.xml")
+    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    ...     person = f"<object><name>person</name>{box}<actions><running>1</running><other>0</other></actions></object>"
+    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{person}</annotation>")
+    ...     read_people(file, (6, 4))
+    [Person(number=1, box=(0.0, 1.0, 3.0, 4.0), actions=frozenset({'running'}))]
+    """
+    try:
+        root = ElementTree.parse(path).getroot()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"the annotation file {path} does not exist") from None
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{path}, line {error.position[0]}: not valid XML: {str(error).partition(':')[0]}") from None
+    _check_size(path, root, size)
+    people = []
+    for number, item in enumerate(root.iter("object"), start=1):
+        name = (item.findtext("name") or "").strip()
+        if not name:
+            raise ValueError(f"{path}: object {number} must have a name, but it has none")
+        if name == "person":
+            people.append(Person(number, _box(item, size, f"{path}: object {number}"), _actions(item)))
+    return people
+
+
+def _check_size(path: Path, root: ElementTree.Element, size: tuple[int, int]) -> None:
+    said = root.findtext("size/width"), root.findtext("size/height")
+    if None not in said and tuple(_number(value) for value in said) != size:
+        raise ValueError(f"{path} is for a picture of {said[0]} by {said[1]} pixels, but the picture is {size[0]} by {size[1]}")
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return math.nan
+
+
+def _box(item: ElementTree.Element, size: tuple[int, int], where: str) -> tuple[float, float, float, float]:
+    said: Sequence[str | None] = [item.findtext(f"bndbox/{corner}") for corner in CORNERS]
+    xmin, ymin, xmax, ymax = (_number(value) for value in said)
+    for corner, value, text in zip(CORNERS, (xmin, ymin, xmax, ymax), said, strict=True):
+        if not math.isfinite(value):
+            raise ValueError(f"{where}: {corner} of its bndbox must be a number, but it is {text!r}")
+    x1, y1, x2, y2 = xmin - 1, ymin - 1, xmax, ymax
+    box = max(x1, 0.0), max(y1, 0.0), min(x2, size[0]), min(y2, size[1])
+    if min(x1, y1) < -1 or x2 > size[0] + 1 or y2 > size[1] + 1 or box[2] <= box[0] or box[3] <= box[1]:
+        corners = ", ".join(f"{value:g}" for value in (xmin, ymin, xmax, ymax))
+        raise ValueError(f"{where}: its box {corners} must lie inside the picture, which is {size[0]} by {size[1]} pixels")
+    return box
+
+
+def _actions(item: ElementTree.Element) -> frozenset[str] | None:
+    actions = item.find("actions")
+    return None if actions is None else frozenset(a.tag for a in actions if _number(a.text) == 1)

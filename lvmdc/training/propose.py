@@ -1,0 +1,44 @@
+"""The boxes of a data set in a file: the work of scripts/make_proposals.py."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
+
+from lvmdc.candidates import Candidates
+from lvmdc.data.pictures import PictureSet
+from lvmdc.metrics.localisation import recall
+from lvmdc.proposals.base import Proposals
+from lvmdc.proposals.file import save_proposals
+
+log = logging.getLogger(__name__)
+
+
+def make_proposals(cfg: DictConfig) -> Path:
+    """Write the boxes that `cfg.proposals` gives the pictures of `cfg.data`, for proposals=file; log how many true boxes they find."""
+    for group in ("data.pictures", "proposals"):
+        missing = OmegaConf.missing_keys(OmegaConf.select(cfg, group))
+        if missing:
+            raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
+    path = Path(cfg.output or Path(cfg.paths.output_dir) / "proposals.npz")
+    if path.is_dir():
+        raise IsADirectoryError(f"output must be the name of a file, but {path} is a folder")
+    pictures: PictureSet = instantiate(cfg.data.pictures, _convert_="all")
+    made = instantiate(cfg.proposals, _convert_="all")
+    proposals: Proposals = made if isinstance(made, Proposals) else made(pictures)
+    log.info("%s\n%s", pictures, proposals)
+    boxes = []
+    for i in tqdm(range(len(pictures)), desc="proposals", unit="picture", disable=not cfg.extras.progress):
+        boxes.append(proposals.boxes(pictures.image(i), pictures.names[i]))
+    save_proposals(path, pictures.names, boxes)
+    placed = Candidates(torch.zeros(sum(map(len, boxes)), 1), [len(part) for part in boxes], torch.cat(boxes))
+    told = ""
+    if pictures.boxes is not None:
+        told = f", {100 * recall(placed, pictures.boxes):.1f} % of the true boxes found at IoU 0.5"
+    log.info("%.1f boxes a picture%s\nproposals  %s", placed.n_candidates / len(placed), told, path)
+    return path

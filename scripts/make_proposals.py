@@ -1,0 +1,22 @@
+"""The boxes of a data set in a file: `python scripts/make_proposals.py data=voc_action proposals=people output=people.npz`."""
+
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from lvmdc.training import errors, resolvers
+from lvmdc.training.propose import make_proposals
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+resolvers.register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="make_proposals")
+def main(cfg: DictConfig) -> None:
+    errors.check_types(cfg, CONFIGS)
+    make_proposals(cfg)
+
+
+if __name__ == "__main__":
+    errors.run_script(main, CONFIGS)

@@ -1,0 +1,29 @@
+"""The paper's experiments, whole: `python scripts/reproduce.py figure=1` (objects) or 2 (actions); figure=demo needs no data."""
+
+import sys
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+
+from lvmdc.reproduction.figure import RunsFailed, quoted, reproduce
+from lvmdc.training import errors, resolvers
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+resolvers.register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="reproduce")
+def main(cfg: DictConfig) -> None:
+    errors.check_types(cfg, CONFIGS)
+    try:
+        reproduce(cfg)
+    except RunsFailed as failed:
+        sys.exit(f"error: {failed}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = quoted(sys.argv[1:])
+    errors.run_script(main, CONFIGS)

@@ -1,0 +1,67 @@
+"""A small problem, and results made by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from lvmdc.data import cluttered_digits
+from lvmdc.features import HOG, build_candidates
+from lvmdc.proposals import WindowGrid
+from lvmdc.reproduction import Division, Method, Problem, Protocol, Run
+from lvmdc.training import resolvers
+
+ROOT = Path(__file__).resolve().parents[2]
+LOSSES = {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}, "overlap": {"_target_": "lvmdc.OverlapLoss"}}
+
+
+@pytest.fixture(scope="session")
+def digits() -> Problem:
+    """36 pictures with 25 windows each."""
+    pictures = cluttered_digits(per_class=6)
+    return Problem.of(pictures, build_candidates(pictures, WindowGrid(), HOG(), progress=False))
+
+
+@pytest.fixture(scope="session")
+def samples(digits, tmp_path_factory) -> str:
+    """The problem on disk, as processes open it."""
+    path = tmp_path_factory.mktemp("samples with spaces é") / "samples.npz"
+    digits.save(path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def small() -> Callable[..., Protocol]:
+    """`small(learner, …)`: a protocol of quick methods, each under its own name."""
+
+    def make(*learners: str, C=(0.1, 1.0), **others) -> Protocol:
+        methods = [Method(name.rpartition(".")[2], name, {"tol": 0.1, "max_iter": 5}, {"C": list(C)}) for name in learners]
+        return Protocol(methods, **({"losses": LOSSES, "folds": 2, "inner_folds": 1} | others))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., Run]:
+    """`run(method, loss, fold, C=…, inner=…)`: a run as a plan has it."""
+
+    def make(method: str, loss: str = "zero_one", fold: int = 0, C: float = 1.0, inner: int | None = None, **others) -> Run:
+        point = tuple(sorted({"C": C, **others}.items()))
+        division = Division(fold, inner=inner, inner_fraction=None if inner is None else 0.75)
+        return Run(method, f"lvmdc.{method}", loss, '{"_target_": "lvmdc.ZeroOneLoss"}', point, point, division, "data")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def config() -> Callable[..., DictConfig]:
+    """`config(*overrides)`: the configuration of scripts/reproduce.py as the command line would compose it."""
+
+    def composed(*overrides: str) -> DictConfig:
+        resolvers.register()
+        with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+            return compose("reproduce", overrides=list(overrides))
+
+    return composed
