@@ -58,7 +58,7 @@ class DISC(BlockLearner):
         joint_phi: a joint feature map for Φ; `joint` where not given.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])  # two samples, of which the first candidate tells the class
-    >>> model = DISC(C=10.0).fit(Candidates(x, [2, 2]), [0, 1])
+    >>> model = DISC(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
     >>> model.predict(Candidates(x, [2, 2]))
     (tensor([0, 1]), tensor([0, 0]))
     >>> round(model.objective_, 2)
