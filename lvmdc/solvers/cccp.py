@@ -129,7 +129,8 @@ class CCCP(LatentBlock):
             total += last.decrease
             if last.converged:
                 break
-        self.inner = FOLLOWING * total  # for the next run, where the expected loss is another
+        if last.converged:
+            self.inner = FOLLOWING * total  # for the next run, where the expected loss is another
         # On the way scores were mixed from others', which leaves rounding behind that a resumed run would not have.
         self.point = self.hinge.at(self.point.w)
         return Round(total, last.gap, last.converged)
