@@ -197,6 +197,14 @@ class Candidates:
         boxes = None if self.boxes is None else self.boxes.to(device)
         return self._like(self.features.to(device, dtype or self.features.dtype), self.counts.to(device), boxes, phi)
 
+    def detach(self) -> Candidates:
+        """The same set, whose features carry no gradient.
+
+        >>> Candidates(torch.eye(2).requires_grad_(), [2]).detach().features.requires_grad
+        False
+        """
+        return self._like(self.features.detach(), self.counts, self.boxes, None if self.phi is None else self.phi.detach())
+
     @staticmethod
     def concat(sets: Sequence[Candidates]) -> Candidates:
         """The samples of several sets, one set after the other.

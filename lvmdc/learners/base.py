@@ -109,7 +109,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         """Check everything and make ready for `step`, as `fit` does first."""
         self.check_parameters()
         self.seed_ = self.seed if seed is None else seed
-        candidates = checks.check_candidates(candidates)
+        candidates = checks.check_candidates(candidates).detach()  # learned from as they are: exact solvers need no gradient of them
         labels = candidates.outputs(y, self.n_classes)
         self.n_classes_ = int(labels.max()) + 1 if self.n_classes is None else self.n_classes
         self.n_features_in_ = candidates.n_features

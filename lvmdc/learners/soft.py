@@ -14,6 +14,7 @@ from lvmdc.inference import best
 from lvmdc.learners.base import LatentLearner
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import half_square
+from lvmdc.solvers.cccp import FOLLOWING, LAST, SMALL
 from lvmdc.solvers.descent import lower
 from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.likelihood import posterior
@@ -21,11 +22,7 @@ from lvmdc.solvers.linear import LinearScores, Regularised, Risk, finite
 from lvmdc.solvers.one_slack import Solution, rounding
 from lvmdc.solvers.start import starting_weights
 
-# While the posterior still moves, an exact answer is an answer to the wrong question. The first convex problem is solved until the gap is
-# this share of what it gained, a later one to this share of what the one before gained, the last one to this share of the tolerance.
-FIRST, FOLLOWING, LAST = 0.1, 0.5, 0.5
-# The tolerance is never more than this share of all that was gained since w = 0: at small C the whole objective falls by less than C·ε.
-SMALL = 0.02
+FIRST = 0.1  # the first convex problem is solved until the gap is this share of what it gained; later ones as CCCP does
 
 
 class SampleRisk(Protocol):

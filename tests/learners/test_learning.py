@@ -164,6 +164,16 @@ def test_samples_given_twice_weigh_as_once(monkeypatch):
     assert one.objective_ == pytest.approx(two.objective_, abs=1e-5)
 
 
+@pytest.mark.parametrize("init", ["random", "uniform"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_features_that_carry_a_gradient_are_learned_from_as_they_are(init, dtype):
+    p = problem(5, n=8, signal=3, dtype=dtype)
+    carrying = Candidates(p.candidates.features.clone().requires_grad_(), p.candidates.counts)
+    plain = Candidates(p.candidates.features, p.candidates.counts)
+    found, expected = (LSVM(C=3.0, init=init).fit(c, p.y).objective_ for c in (carrying, plain))
+    assert found == pytest.approx(expected, abs=1e-2)
+
+
 # ---- latent sets of one's own ----------------------------------------------------------------------------------------
 
 
