@@ -1,12 +1,40 @@
-"""Picture data sets, embedded and on disk, and their splits."""
+"""Data sets, embedded and on disk, of pictures and of other things, and their splits."""
 
+from lvmdc.data.candidate_set import CandidateSet
 from lvmdc.data.cluttered_digits import cluttered_digits
 from lvmdc.data.coco import coco
 from lvmdc.data.folder import folder
 from lvmdc.data.mammals import mammals
+from lvmdc.data.mnist import mnist
+from lvmdc.data.motif import motif
+from lvmdc.data.motif_map import MotifMap
 from lvmdc.data.pictures import PictureSet
+from lvmdc.data.planted_motifs import planted_motifs
+from lvmdc.data.published_split import published_split
+from lvmdc.data.rotated_digits import rotated_digits
+from lvmdc.data.rotations import RotationSet
+from lvmdc.data.sequences import SequenceSet
 from lvmdc.data.splits import folds, split_by_class
 from lvmdc.data.stick_actions import stick_actions
 from lvmdc.data.voc_action import voc_action
 
-__all__ = ["PictureSet", "cluttered_digits", "coco", "folder", "folds", "mammals", "split_by_class", "stick_actions", "voc_action"]
+__all__ = [
+    "CandidateSet",
+    "MotifMap",
+    "PictureSet",
+    "RotationSet",
+    "SequenceSet",
+    "cluttered_digits",
+    "coco",
+    "folder",
+    "folds",
+    "mammals",
+    "mnist",
+    "motif",
+    "planted_motifs",
+    "published_split",
+    "rotated_digits",
+    "split_by_class",
+    "stick_actions",
+    "voc_action",
+]

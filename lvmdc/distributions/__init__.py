@@ -5,6 +5,7 @@ from lvmdc.distributions.conditional import ConditionalModel, Fixed, LogLinear, 
 from lvmdc.distributions.on_samples import Conditional, Delta, Joint, OnSamples
 from lvmdc.distributions.prediction import LinearPrediction, NeuralPrediction, Prediction
 from lvmdc.distributions.renyi import neg_entropy, neg_entropy_gradient
+from lvmdc.distributions.sampled import Sampled, draw, sampled_diversity, sampled_mean
 
 __all__ = [
     "ClassFirst",
@@ -22,8 +23,12 @@ __all__ = [
     "OnSamples",
     "Posterior",
     "Prediction",
+    "Sampled",
     "Uniform",
+    "draw",
     "neg_entropy",
     "neg_entropy_gradient",
+    "sampled_diversity",
+    "sampled_mean",
     "score_dtype",
 ]

@@ -2,6 +2,8 @@
 
 from abc import abstractmethod
 
+import torch
+
 from lvmdc.learners.base import LatentLearner
 from lvmdc.objective import Objective
 
@@ -24,6 +26,8 @@ class BlockLearner(LatentLearner):
         w_block = t.cccp.run(lambda truth: expected_loss, MAX_ROUNDS)
         gained = self._step_posterior()
         decrease = w_block.decrease + gained
-        self.converged_ = w_block.converged and decrease <= t.cccp.tolerance
+        # A w block that has converged has nothing left to do where the posterior asks for the same losses, as when Δ does not depend on h.
+        over = decrease <= t.cccp.tolerance or torch.equal(expected_loss, t.expected_loss())
+        self.converged_ = w_block.converged and over
         row = {**self._objective().terms(), **t.measures()}
         return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}

@@ -47,7 +47,7 @@ class LSVM(LatentLearner):
 
     def _step(self) -> dict[str, float]:
         t = self._training
-        rounded = t.cccp.run(lambda truth: t.bound.expected_loss(truth.p.to(t.p)), ROUNDS)
+        rounded = t.cccp.run(lambda truth: t.expected_loss_of(truth.p.to(t.p)), ROUNDS)
         t.p = t.cccp.truth.p.to(t.p)
         self.converged_ = rounded.converged
         return {**t.objective().terms(), **t.measures(), "decrease": rounded.decrease, "gap": rounded.gap}

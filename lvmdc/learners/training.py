@@ -33,6 +33,7 @@ class Training:
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
         self.p = self.start.to(score_dtype(candidates))
         self.extra_passes = 0
+        self._expected: tuple[Tensor, Tensor] | None = None  # of which posterior, and what
 
     @property
     def point(self) -> Point:
@@ -46,7 +47,16 @@ class Training:
 
     def expected_loss(self) -> Tensor:
         """(T, K): Δ_i(y, h; θ) under the current posterior."""
-        return self.bound.expected_loss(self.p)
+        return self.expected_loss_of(self.p)
+
+    def expected_loss_of(self, p: Tensor) -> Tensor:
+        """(T, K): Δ_i(y, h; θ) under a posterior (T,)."""
+        # Where Δ does not depend on h nor does its expectation, to the last digit: then every P_θ leads to the same end.
+        known = self._expected is not None and (self.bound.loss.of_label or self._expected[0] is p)
+        if not known:
+            self._expected = p, self.bound.expected_loss(p)
+        assert self._expected is not None
+        return self._expected[1]
 
     def delta(self, rows: Tensor) -> Tensor:
         """(T,): the posterior that puts all mass on packed rows (n,)."""

@@ -27,6 +27,7 @@ class Loss(ABC):
     """
 
     needs_boxes: bool = False
+    of_label: bool = False  # whether Δ does not depend on h at all
 
     @abstractmethod
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:

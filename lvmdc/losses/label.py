@@ -14,6 +14,8 @@ class LabelLoss(Loss):
     tensor([0.])
     """
 
+    of_label = True
+
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         different = (y1 != y2).to(torch.get_default_dtype())
         return different.expand(torch.broadcast_shapes(different.shape, h1.index.shape, h2.index.shape))

@@ -21,6 +21,7 @@ def draw_detection(
     caption: str = "",
     size: int = 256,
     correct: bool | None = None,
+    like: int | None = None,
 ) -> Image.Image:
     """The picture, its longer side `size` pixels, with boxes on it and the caption in a strip below.
 
@@ -33,6 +34,7 @@ def draw_detection(
         caption: up to three lines of text; without one there is no strip.
         size: pixels of the longer side.
         correct: whether the class is right, a tick or a cross at the predicted box; None if that is not known.
+        like: lines and letters are those of a picture of this size, for long strips; `size` where not given.
 
     >>> draw_detection(Image.new("RGB", (64, 48)), predicted=[8, 8, 40, 40], truth=[10, 8, 42, 40]).size
     (256, 192)
@@ -45,7 +47,8 @@ def draw_detection(
     if boxes is not None and posterior is not None:
         places = _checked_boxes("boxes", boxes)
         drawn = heat(drawn, coverage(places, _checked_posterior(posterior, len(places)), drawn.size, scale))
-    pen = Pen(ImageDraw.Draw(drawn), width=max(2, round(size / 96)), limit=drawn.size)
+    like = like or size
+    pen = Pen(ImageDraw.Draw(drawn), width=max(2, round(like / 96)), limit=drawn.size)
     guess = None if predicted is None else pen.place(_checked_box("predicted", predicted), scale)
     right = None if truth is None else pen.place(_checked_box("truth", truth), scale)
     for place in (guess, right):
@@ -57,7 +60,7 @@ def draw_detection(
         pen.dashed(right, TRUTH)  # over the other: where the two agree, orange shows between the dashes
     if guess is not None and correct is not None:
         pen.badge(guess, PREDICTED, correct)
-    return _with_caption(drawn, caption, size) if caption else drawn
+    return _with_caption(drawn, caption, like) if caption else drawn
 
 
 def _resized(image: Image.Image, size: int) -> tuple[Image.Image, float]:

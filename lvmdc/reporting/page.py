@@ -32,6 +32,8 @@ th { color: var(--faint); font-weight: 600; white-space: nowrap; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); gap: 0.75rem; }
 figure { margin: 0; background: var(--panel); border-radius: 6px; overflow: hidden; }
 figure img { display: block; width: 100%; height: auto; }
+figure.wide { grid-column: 1 / -1; }
+figure.wide img { width: auto; max-width: 100%; }
 figcaption { padding: 0.4rem 0.6rem; font-size: 0.85rem; color: var(--ink); }
 pre { background: var(--panel); border-radius: 6px; padding: 0.75rem; overflow-x: auto; overflow-wrap: normal; }
 code { font: 0.875rem/1.5 ui-monospace, Menlo, Consolas, monospace; }

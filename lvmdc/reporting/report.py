@@ -104,7 +104,7 @@ def _pictures(pictures: Sequence[tuple[str, Image.Image]]) -> str:
     if not pictures:
         return _nothing("No pictures.")
     figures = "\n".join(
-        f"<figure>{inline_picture(picture, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
+        f"<figure{' class=wide' if picture.width > 2 * picture.height else ''}>{inline_picture(picture, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
         for caption, picture in pictures
     )
     legend = "".join(f"<li>{inline_picture(swatch(kind), alt='')}{escape(text)}</li>" for kind, text in MEANINGS.items())

@@ -16,7 +16,7 @@ from lvmdc.solvers.truth import Truth
 
 # While h* still moves, an exact answer is an answer to the wrong question. The first convex problem is solved until the gap is this
 # share of what it gained, a later one to this share of what the round before gained, the last one to this share of the tolerance.
-FIRST, FOLLOWING, LAST = 1.0, 0.5, 0.5
+FIRST, FOLLOWING, LAST = 1.0, 1.0, 0.5
 # The tolerance is never more than this share of all that was gained since w = 0: at small C the whole objective falls by less than
 # C·ε, and learning would end with the first h*.
 SMALL = 0.02

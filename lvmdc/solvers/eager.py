@@ -1,13 +1,10 @@
 """CCCP that does not wait for (14): h* moves after every pass that lowered (13)."""
 
-from typing import Any
-
-from lvmdc.solvers.cccp import LAST, LatentBlock, Losses, Round
-from lvmdc.solvers.hinge import StructuredHinge
+from lvmdc.solvers.cccp import LatentBlock, Losses, Round
 from lvmdc.solvers.n_slack import NSlack
 from lvmdc.solvers.truth import Truth
 
-MANY = 0.01  # share of the samples whose h* moved, above which the next answer may be rough
+ROUGH = 2.0  # h* is about to move: the known planes are solved to twice what only unknown ones can give
 
 
 class EagerCCCP(LatentBlock):
@@ -26,10 +23,6 @@ class EagerCCCP(LatentBlock):
 
     solver: NSlack
 
-    def __init__(self, hinge: StructuredHinge, solver: NSlack, tol: float, truth: Truth):
-        super().__init__(hinge, solver, tol, truth)
-        self.loose = True  # whether h* still moves so much that rough answers will do
-
     def run(self, losses: Losses, max_rounds: int) -> Round:
         hinge, solver = self.hinge, self.solver
         expected_loss = losses(self.truth)
@@ -39,14 +32,13 @@ class EagerCCCP(LatentBlock):
         stood = value  # (13) when h* last moved
         lower, moves, converged = 0.0, 0, False
         for _ in range(solver.max_iter):
-            found = solver.advance(LAST * self.tolerance, self.loose)
+            found = solver.advance(self.tolerance, ROUGH)
             lower, upper = max(lower, found.dual), min(upper, found.value)
-            truth = Truth(hinge, rows=hinge.impute(found.point.scores))
+            truth = Truth(hinge, rows=found.rows)
             asked = losses(truth)
             here = found.latent_value if asked is expected_loss else hinge.value(found.point, asked)
             self.set_tolerance(origin, min(value, here))
             if here < value:
-                self.loose = truth.differs(self.truth) > MANY
                 value, self.point, self.truth = here, found.point, truth
                 if value < stood - self.tolerance:
                     moves, stood = moves + 1, value
@@ -56,7 +48,7 @@ class EagerCCCP(LatentBlock):
                     if moves == max_rounds:
                         break
                     continue
-            if upper - lower <= LAST * self.tolerance:
+            if upper - lower <= self.tolerance:
                 converged = self.truth.differs(solver.truth) == 0
                 if converged:
                     break
@@ -64,10 +56,3 @@ class EagerCCCP(LatentBlock):
                 solver.rebase(expected_loss, self.truth)
                 stood, lower, upper = value, 0.0, value
         return Round(first - value, upper - lower, converged)
-
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"loose": self.loose}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        super().load_state(state)
-        self.loose = state["loose"]

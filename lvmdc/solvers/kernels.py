@@ -102,14 +102,14 @@ def sweeps(
 
 
 @njit(cache=True, fastmath=FAST)
-def weighted_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
-    """out += Σ α_p Ψ_p in float64."""
+def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
+    """out −= Σ α_p Ψ_p in float64."""
     for i in range(len(count)):
         for p in range(count[i]):
-            if alpha[i, p] > 0.0:
+            if alpha[i, p] != 0.0:
                 by, block, vector = alpha[i, p], out[blk[i, p]], vectors[vec[i, p]]
                 for k in range(len(block)):
-                    block[k] += by * vector[k]
+                    block[k] -= by * vector[k]
 
 
 @njit(cache=True)
@@ -126,6 +126,21 @@ def class_maxima(scores: Array, losses: Array, starts: Array, counts: Array) -> 
                 if here > value[i, k]:
                     value[i, k], row[i, k] = here, t
     return value, row
+
+
+@njit(cache=True)
+def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Array) -> tuple[Array, Array]:  # pragma: no cover
+    """(n,), (n,): the first packed row of the greatest w·Ψ of each sample's own class, the known row where there is one; its score."""
+    row = np.empty(len(counts), np.int64)
+    value = np.empty(len(counts), np.float64)
+    for i in range(len(counts)):
+        top, k = starts[i], y[i]
+        for t in range(starts[i] + 1, starts[i] + counts[i]):
+            if scores[t, k] > scores[top, k]:
+                top = t
+        row[i] = known[i] if known[i] >= 0 else top
+        value[i] = scores[row[i], k]
+    return row, value
 
 
 @njit(cache=True)

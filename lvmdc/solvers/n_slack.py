@@ -20,9 +20,9 @@ from lvmdc.solvers.planes import MIXTURE, Planes
 from lvmdc.solvers.truth import Truth
 
 STEPS = 10  # pairwise steps for a sample at a visit
-# The known planes are solved to this share of what only unknown ones can give, if the caller is content with a rough answer or not,
-# but no further than to this share of the gap that is asked for.
-LOOSE, SHARE, FLOOR = 1.0, 0.3, 0.3
+# The known planes are solved until their gap is this share of what only unknown ones can give, beyond which it would be in vain, but no
+# further than to this share of the gap that is asked for.
+SHARE, FLOOR = 1.0, 0.3
 MOST_SWEEPS = 30  # rounds over the known planes between two passes
 MOST_NEW = 10  # planes of a sample that a pass adds
 PATIENCE = 2  # passes without weight after which a plane is forgotten
@@ -30,9 +30,10 @@ PATIENCE = 2  # passes without weight after which a plane is forgotten
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass over the features found: the point, (14) and (13) there, and the dual, a lower bound of (14)."""
+    """What one pass over the features found: the point, its h* as packed rows (n,), (14) and (13), and the dual, a lower bound of (14)."""
 
     point: Point
+    rows: Tensor
     value: float
     latent_value: float
     dual: float
@@ -64,7 +65,8 @@ class NSlack:
         self.mixture: Truth | None = None  # what a start of mixtures is made of
         self.rounds = 0  # over the known planes, so far
         self.unseen = np.inf  # what of the gap the last pass met by planes that were not known
-        self._starts, self._counts = (t.cpu().numpy() for t in (hinge.candidates.offsets, hinge.candidates.counts))
+        c = hinge.candidates
+        self._starts, self._counts, self._y, self._known = (t.cpu().numpy() for t in (c.offsets, c.counts, hinge.y, hinge.known))
 
     # ---- one (14) ------------------------------------------------------------------------------------------------
 
@@ -104,7 +106,7 @@ class NSlack:
         p = self.planes
         p.loss[:] = self._look_up(self.losses, expected_loss)
         p.rescale(self.total)
-        self.w = self._w()
+        self.w = p.w(self.truth, self.total)
         self.unseen = min(self.unseen, float(self.total.sum() * expected_loss.max()))
 
     def _first_planes(self, truth: Truth) -> Planes:
@@ -134,35 +136,37 @@ class NSlack:
 
     # ---- one pass ------------------------------------------------------------------------------------------------
 
-    def advance(self, goal: float, loose: bool = False) -> Pass:
+    def advance(self, goal: float, share: float = SHARE) -> Pass:
         """Rounds over the known planes, then one pass over the features at the w they give, which finds new planes.
 
         Args:
             goal: the gap that is asked for.
-            loose: a rough answer will do for now.
+            share: to which share of what only unknown planes can give the known ones are solved first.
         """
         hinge, p = self.hinge, self.planes
         assert p is not None
         order = np.random.default_rng([self.seed, self.rounds]).permutation(len(self._counts))
         work = self.w.reshape(p.n_blocks, -1).astype(p.vectors.dtype)
         tables = (p.vectors, work, p.vec, p.blk, p.loss, p.alpha, p.count, p.gram, self.total)
-        rounds, _ = kernels.sweeps(order, *tables, STEPS, max((LOOSE if loose else SHARE) * self.unseen, FLOOR * goal), MOST_SWEEPS)
+        rounds, _ = kernels.sweeps(order, *tables, STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)
         self.rounds += rounds
         p.rescale(self.total)
-        w = self.w = self._w()
+        w = self.w = p.w(self.truth, self.total)
         point = hinge.at(torch.from_numpy(w).to(hinge.candidates.device))
         scores = point.scores.detach().cpu().numpy()
         value, where = kernels.class_maxima(scores, self.losses, self._starts, self._counts)
         planes = np.where(p.used, self._look_up(scores, point.scores) + p.loss, 0.0)
         mixed, augmented = (p.alpha * planes).sum(axis=1), float(self.total @ value.max(axis=1))
-        # What only the new planes can give: to solve the known ones much beyond it would be in vain.
+        # What only the new planes can give.
         known = np.where(p.used, planes, -np.inf).max(axis=1)
         self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
         half = 0.5 * float(w @ w)
+        rows, own = kernels.own_maxima(scores, self._y, self._known, self._starts, self._counts)
         found = Pass(
             point,
-            half + augmented - hinge.C * float(point.w @ self.truth.mean),
-            half + augmented - float(self.total @ hinge.truth_score(point.scores).double().cpu().numpy()),
+            torch.from_numpy(rows).to(hinge.y.device),
+            half + augmented - float(self.total @ self.truth.of(point.scores).double().cpu().numpy()),
+            half + augmented - float(self.total @ own),
             float((p.alpha * p.loss)[p.used].sum()) - half,
         )
         p.drop_idle(PATIENCE)
@@ -170,11 +174,6 @@ class NSlack:
         p.add(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
         p.loss[:] = self._look_up(self.losses, self.expected_loss)
         return found  # of the weights before new planes came, which have none
-
-    def _w(self) -> np.ndarray:
-        """(D,) in float64, from the weights."""
-        assert self.planes is not None
-        return self.hinge.C * self.truth.mean.cpu().numpy() - self.planes.weighted_sum()
 
     # ---- keeping -------------------------------------------------------------------------------------------------
 

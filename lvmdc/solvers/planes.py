@@ -142,10 +142,16 @@ class Planes:
         off = (have > 0) & (np.abs(have - total) > 1e-12 * total)  # not rounding alone, so that to do it twice is to do it once
         self.alpha[off] *= (total[off] / have[off])[:, None]
 
-    def weighted_sum(self) -> np.ndarray:
-        """(D,) in float64: Σ_i Σ_p α_ip Ψ_ip."""
-        out = np.zeros((self.n_blocks, self.vectors.shape[1]))
-        kernels.weighted_sum(self.vectors, self.vec, self.blk, self.alpha, self.count, out)
+    def w(self, truth: Truth, total: np.ndarray) -> np.ndarray:
+        """(D,) in float64: Σ_i (total_i Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip)."""
+        shape = self.n_blocks, self.vectors.shape[1]
+        if truth.rows is None or not self.shared:
+            out = self.hinge.C * truth.mean.cpu().numpy().reshape(shape)
+        else:  # the same sum, without a copy of the rows in float64
+            out, column = np.zeros(shape), np.s_[:, None]
+            rows, y = truth.rows.cpu().numpy(), self.hinge.y.cpu().numpy()
+            kernels.subtract_sum(self.vectors, rows[column], y[column], -total[column], np.ones_like(rows), out)
+        kernels.subtract_sum(self.vectors, self.vec, self.blk, self.alpha, self.count, out)
         return out.ravel()
 
     # ---- keeping -------------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lvmdc.candidates import Candidates
+from lvmdc.data.candidate_set import CandidateSet
 from lvmdc.data.pictures import PictureSet
+from lvmdc.data.published_split import published_split
 from lvmdc.data.splits import split_by_class
 from lvmdc.features.base import Features
 from lvmdc.features.build import build_candidates
@@ -25,9 +27,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Samples:
-    """Pictures with their candidates, classes y (n,) and, where the true boxes are known, the candidate h (n,) nearest to each."""
+    """Pictures, or whatever else, with their candidates, classes y (n,) and, where it is known, the true candidate h (n,): for pictures
+    the one nearest to the true box."""
 
-    pictures: PictureSet
+    items: PictureSet | CandidateSet
     candidates: Candidates
     y: Tensor
     h: Tensor | None
@@ -38,12 +41,12 @@ class Samples:
     def subset(self, index: Tensor) -> Samples:
         """Some of the samples, in that order."""
         h = None if self.h is None else self.h[index]
-        return Samples(self.pictures.subset(index), self.candidates.subset(index), self.y[index], h)
+        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h)
 
     def to(self, device: torch.device) -> Samples:
-        """The same on another device; pictures stay where they are."""
+        """The same on another device; the items stay where they are."""
         h = None if self.h is None else self.h.to(device)
-        return Samples(self.pictures, self.candidates.to(device), self.y.to(device), h)
+        return Samples(self.items, self.candidates.to(device), self.y.to(device), h)
 
 
 class LatentDataModule(pl.LightningDataModule):
@@ -53,7 +56,10 @@ class LatentDataModule(pl.LightningDataModule):
         pictures: the data set.
         proposals: where its candidates are, or a function that makes proposals for a data set.
         features: what they look like.
+        samples: in place of these three, a data set that makes its candidates itself. Where it came divided, `fold`, `fraction` and
+            `split_seed` divide only its training part, for validation.
         fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests.
+        split: a file with the divisions that were published with the data (see `published_split`), of which `fold` chooses one.
         val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
         batch_size: samples in a mini-batch of the stochastic solver; None: all of them at once, as the exact solver needs.
@@ -61,9 +67,9 @@ class LatentDataModule(pl.LightningDataModule):
 
     def __init__(
         self,
-        pictures: PictureSet,
-        proposals: Proposals | Callable[[PictureSet], Proposals],
-        features: Features,
+        pictures: PictureSet | None = None,
+        proposals: Proposals | Callable[[PictureSet], Proposals] | None = None,
+        features: Features | None = None,
         fold: int = 0,
         fraction: float = 0.6,
         split_seed: int = 0,
@@ -71,40 +77,68 @@ class LatentDataModule(pl.LightningDataModule):
         cache_dir: str | Path | None = None,
         batch_size: int | None = None,
         progress: bool = True,
+        samples: CandidateSet | None = None,
+        split: str | Path | None = None,
     ):
         super().__init__()
         if not 0 <= val_fraction < 1:
             raise ValueError(f"val_fraction must lie in [0, 1), but it is {val_fraction}")
-        self.pictures, self.features, self.cache_dir, self.progress = pictures, features, cache_dir, progress
-        self.proposals = proposals if isinstance(proposals, Proposals) else proposals(pictures)
+        parts = (pictures, proposals, features)
+        if any((part is None) == (samples is None) for part in parts):
+            raise ValueError("data must be either pictures with proposals and features, or samples, which need none of them")
+        self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
+        if pictures is not None and proposals is not None and features is not None:
+            self.pictures, self.features = pictures, features
+            self.proposals = proposals if isinstance(proposals, Proposals) else proposals(pictures)
         self.fold, self.fraction, self.split_seed, self.val_fraction, self.batch_size = fold, fraction, split_seed, val_fraction, batch_size
         self.train: Samples | None = None
         self.val: Samples | None = None
         self.test: Samples | None = None
 
     @property
+    def items(self) -> PictureSet | CandidateSet:
+        """All that is learned from and tested with."""
+        return self.pictures if self.samples is None else self.samples
+
+    @property
     def classes(self) -> list[str]:
         """The names of the classes, by index."""
-        return self.pictures.classes
+        return self.items.classes
 
     def setup(self, stage: str | None = None) -> None:
-        """Candidates of all pictures, from the cache where it has them, and the division into parts; once, whatever the stage."""
+        """The candidates of everything, and the division into parts; once, whatever the stage."""
         if self.train is not None:
             return
+        everything = self._of_pictures() if self.samples is None else self._of_samples(self.samples)
+        train, test = self._division(everything)
+        self.test = everything.subset(test)
+        self.train = everything.subset(train)
+        if self.val_fraction > 0:
+            groups = self.train.items.groups
+            keep, held_out = split_by_class(self.train.y, 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
+            self.val, self.train = self.train.subset(held_out), self.train.subset(keep)
+
+    def _of_samples(self, samples: CandidateSet) -> Samples:
+        return Samples(samples, samples.candidates(), samples.y, samples.h)
+
+    def _of_pictures(self) -> Samples:
+        """From the cache, where it has them."""
         candidates = build_candidates(self.pictures, self.proposals, self.features, self.cache_dir, self.progress)
         h = None
         if self.pictures.boxes is not None:
             h, overlap = true_candidate(candidates, self.pictures.boxes)
             a_picture, found = candidates.n_candidates / len(candidates), 100 * float((overlap >= 0.5).double().mean())
             log.info("proposals: %.1f boxes a picture, %.1f %% of the true boxes found at IoU 0.5", a_picture, found)
-        everything = Samples(self.pictures, candidates, self.pictures.y, h)
-        train, test = split_by_class(everything.y, self.fraction, self.fold, self.split_seed, self.pictures.groups)
-        self.test = everything.subset(test)
-        self.train = everything.subset(train)
-        if self.val_fraction > 0:
-            groups = self.train.pictures.groups
-            keep, held_out = split_by_class(self.train.y, 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
-            self.val, self.train = self.train.subset(held_out), self.train.subset(keep)
+        return Samples(self.pictures, candidates, self.pictures.y, h)
+
+    def _division(self, everything: Samples) -> tuple[Tensor, Tensor]:
+        """As it was published, as the data came, or else at random by class."""
+        items = everything.items
+        if self.split is not None:
+            return published_split(self.split, self.fold, items.names)
+        if isinstance(items, CandidateSet) and items.division is not None:
+            return items.division
+        return split_by_class(everything.y, self.fraction, self.fold, self.split_seed, items.groups)
 
     def train_dataloader(self) -> DataLoader:
         """Indices into `train`: those of a mini-batch, or all of them."""

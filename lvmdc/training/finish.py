@@ -15,12 +15,13 @@ from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.files import SafeNames, write_atomically
 from lvmdc.reporting.page import png
 from lvmdc.training.module import LatentModule
-from lvmdc.training.pictures import draw_samples
+from lvmdc.training.pictures import draw_learned, draw_samples
 from lvmdc.training.record import command_line
 
 log = logging.getLogger(__name__)
 SHOWN = 24  # pictures of the test part in the report
-NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap"}
+SHEET = 1024  # pixels across that all of them take on one sheet: four of the usual size
+NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
 
 
 def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float], folder: Path, cfg: DictConfig) -> None:
@@ -92,11 +93,14 @@ def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures:
 
 
 def _draw(module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
-    test = module.data.test
-    assert test is not None
-    drawn = draw_samples(module, test, SHOWN)
+    test, train = module.data.test, module.data.train
+    assert test is not None and train is not None
+    learned, drawn = draw_learned(module, train), draw_samples(module, test, SHOWN)
     names = SafeNames(".png")
     for caption, image in drawn:
         write_atomically(folder / names.path(caption.split(":")[0]), png(image))
-    write_atomically(folder / "all.png", png(contact_sheet([image for _, image in drawn])))
-    return drawn
+    columns = max(1, SHEET // max(image.width for _, image in drawn))
+    write_atomically(folder / "all.png", png(contact_sheet([image for _, image in drawn], columns)))
+    if learned:
+        write_atomically(folder / "learned.png", png(contact_sheet([image for _, image in learned], 1, legend=False)))
+    return learned + drawn

@@ -1,11 +1,19 @@
-"""What the model sees: a picture with its true box, its predicted box and the posterior over boxes."""
+"""What the model sees: a picture with its true box, its predicted box and the posterior over boxes; and what w looks like."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from PIL import Image
 
+from lvmdc.candidates import Candidates
+from lvmdc.data.candidate_set import CandidateSet
+from lvmdc.data.motif_map import BOUND, MotifMap
+from lvmdc.data.sequences import SequenceSet
+from lvmdc.distributions import LinearPrediction
 from lvmdc.reporting.drawing import draw_detection
+from lvmdc.reporting.logo import draw_logo
 from lvmdc.training.data import Samples
 from lvmdc.training.module import LatentModule
 
@@ -24,16 +32,50 @@ def draw_samples(module: LatentModule, samples: Samples, count: int, size: int =
     shown = samples.subset(spread(len(samples), count)).to(module.device)
     y_hat, h_hat = module.prediction(shown.candidates).predict(shown.candidates)
     p = module.posterior(shown.candidates, shown.y).cpu()
-    candidates, pictures = shown.candidates.to("cpu"), shown.pictures
-    assert candidates.boxes is not None
-    predicted = candidates.boxes[candidates.rows(h_hat.cpu())]
+    candidates, items = shown.candidates.to("cpu"), shown.items
     drawn = []
     for i, (start, count_i) in enumerate(zip(candidates.offsets.tolist(), candidates.counts.tolist(), strict=True)):
-        own = slice(start, start + count_i)
-        truth = None if pictures.boxes is None else pictures.boxes[i]
-        right = bool(y_hat[i] == shown.y[i])
-        name, guess = pictures.classes[int(shown.y[i])], pictures.classes[int(y_hat[i])]
-        caption = name if right else f"{name}, taken for {guess}"
-        image = draw_detection(pictures.image(i), predicted[i], truth, candidates.boxes[own], p[own], caption, size, right)
-        drawn.append((f"{pictures.names[i]}: {caption}", image))
+        image, y, guess = items.image(i), int(shown.y[i]), int(y_hat[i])
+        boxes, truth = _places(shown, candidates, i)
+        predicted, posterior = boxes[int(h_hat[i])], p[start : start + count_i]
+        across = size
+        if isinstance(items, CandidateSet):
+            across = max(image.size)  # drawn to be read as it is
+            predicted = predicted if items.latent[guess] else None
+            boxes, posterior, truth = (boxes, posterior, truth) if items.latent[y] else (None, None, None)
+        caption = items.classes[y] if guess == y else f"{items.classes[y]}, taken for {items.classes[guess]}"
+        found = draw_detection(image, predicted, truth, boxes, posterior, caption, across, guess == y, size)
+        drawn.append((f"{items.names[i]}: {caption}", found))
     return drawn
+
+
+def _places(shown: Samples, candidates: Candidates, i: int) -> tuple[Any, Any]:
+    """(m, 4) where the candidates of sample i are in its picture, and where the truth is, if that is known."""
+    if isinstance(shown.items, CandidateSet):
+        boxes = shown.items.places(i)
+        return boxes, None if shown.h is None else boxes[int(shown.h[i])]
+    assert candidates.boxes is not None
+    start, count = int(candidates.offsets[i]), int(candidates.counts[i])
+    return candidates.boxes[start : start + count], None if shown.items.boxes is None else shown.items.boxes[i]
+
+
+@torch.no_grad()
+def draw_learned(module: LatentModule, samples: Samples) -> list[tuple[str, Image.Image]]:
+    """What w looks like, for data of which that can be drawn: the logos of a motif, by the windows where it is found in samples that have one,
+    by its weights, and, where that is known, as it truly is."""
+    items = samples.items
+    if not isinstance(items, SequenceSet):
+        return []
+    samples = samples.to(module.device)
+    p_w = module.prediction(samples.candidates)
+    logos = []
+    y_hat, h_hat = p_w.predict(samples.candidates)
+    found = ((y_hat == BOUND) & (samples.y == BOUND)).nonzero().flatten()
+    if len(found):
+        shares = items.psi.letter_shares(samples.candidates, samples.candidates.rows(h_hat)[found])
+        logos.append((f"motif in the {len(found)} sequences where it is rightly found", shares))
+        if isinstance(p_w, LinearPrediction) and isinstance(p_w.joint, MotifMap):
+            logos.append(("motif by its weights, as likely for these as can be", p_w.joint.letter_probabilities(p_w.w, shares)))
+    if items.logo is not None:
+        logos.append(("motif as it was planted", torch.from_numpy(items.logo)))
+    return [(title, draw_logo(shares, title)) for title, shares in logos]

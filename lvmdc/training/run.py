@@ -77,7 +77,8 @@ def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
 
 def describe(data: LatentDataModule, cfg: DictConfig) -> str:
     """What is learned from, in a line; whether it is embedded is said."""
-    source = str(cfg.data.pictures._target_).rpartition(".")[2]
-    embedded = source in ("cluttered_digits", "stick_actions")
+    kind = "pictures" if data.samples is None else "samples"
+    source = str(cfg.data[kind]._target_).rpartition(".")[2]
+    embedded = source in ("cluttered_digits", "stick_actions", "planted_motifs", "rotated_digits")
     where = "embedded data, made from a seed" if embedded else "data on disk"
-    return f"{source} ({where}): {len(data.pictures)} pictures of {len(data.classes)} classes, fold {data.fold}"
+    return f"{source} ({where}): {len(data.items)} {kind} of {len(data.classes)} classes, fold {data.fold}"

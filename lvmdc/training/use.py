@@ -43,6 +43,8 @@ def predict_pictures(cfg: DictConfig) -> Path:
     model = checkpoint.model()
     files = find_pictures(Path(cfg.input))
     config = checkpoint.config
+    if config["data"].get("samples"):
+        raise ValueError(f"ckpt_path: {checkpoint.path} was learned from data that are not pictures, and cannot predict pictures")
     if config["proposals"].get("_partial_"):
         raise ValueError(f"ckpt_path: {checkpoint.path} was learned with boxes that only its own data set knows, and cannot propose others")
     proposals = instantiate_trusted(config["proposals"], checkpoint.path)
