@@ -65,6 +65,11 @@ class JointFeatureMap(ABC):
         """(T,): the scores under each sample's own class y (n,)."""
         return self.scores(candidates, w).gather(1, y[candidates.sample, None])[:, 0]
 
+    def own_transpose(self, candidates: Candidates, weights: Tensor, y: Tensor) -> Tensor:
+        """(D,) in float64: Σ weight Ψ(x, y_i, h) over all candidates, weights (T,): the transpose of `own_scores`, as a map of w."""
+        rows = weights.nonzero().flatten()
+        return self.sum(candidates, y[candidates.sample[rows]], rows, weights[rows].double())
+
     def size(self, candidates: Candidates) -> int:
         """D, the length of w."""
         nothing = torch.zeros(0, dtype=torch.long, device=candidates.device)
@@ -117,15 +122,31 @@ class ClassBlocks(JointFeatureMap):
         return candidates.features if candidates.features.dtype in (torch.float32, torch.float64) else None
 
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
-        blocks = w.reshape(self.n_classes, -1)
+        blocks, runs = w.reshape(self.n_classes, -1), self._runs(candidates, y)
+        if runs is None:
+            return super().own_scores(candidates, w, y)
+        return torch.cat([product(candidates.features[a:b], blocks[k, None])[:, 0] for k, a, b in runs])
+
+    def own_transpose(self, candidates: Candidates, weights: Tensor, y: Tensor) -> Tensor:
+        runs, features = self._runs(candidates, y), candidates.features
+        if runs is None:
+            table = weights.new_zeros(len(weights), self.n_classes).scatter(1, y[candidates.sample, None], weights[:, None])
+            return transposed_product(features, table).flatten()
+        total = torch.zeros(self.n_classes, features.shape[1], dtype=torch.float64, device=features.device)
+        for k, a, b in runs:
+            total[k] += transposed_product(features[a:b], weights[a:b, None])[0]
+        return total.flatten()
+
+    def _runs(self, candidates: Candidates, y: Tensor) -> list[tuple[int, int, int]] | None:
+        """Class, first and last packed row of runs of samples of one class; None if there are many.
+
+        Where samples stand sorted by class, each class needs one product with its own rows only, K times less work.
+        """
         labels, length = torch.unique_consecutive(y, return_counts=True)
         if len(labels) > 2 * self.n_classes:
-            return super().own_scores(candidates, w, y)
-        # Samples stand sorted by class: each class needs one product with its own rows only, K times less work.
+            return None
         ends = (candidates.offsets + candidates.counts)[length.cumsum(0) - 1].tolist()
-        starts = [0, *ends[:-1]]
-        parts = zip(labels.tolist(), starts, ends, strict=True)
-        return torch.cat([product(candidates.features[a:b], blocks[k, None])[:, 0] for k, a, b in parts])
+        return list(zip(labels.tolist(), [0, *ends[:-1]], ends, strict=True))
 
 
 def product(features: Tensor, table: Tensor) -> Tensor:
@@ -139,6 +160,20 @@ def product(features: Tensor, table: Tensor) -> Tensor:
     if features.dtype in (torch.float32, torch.float64):
         return features @ table.to(features.dtype).T
     return _ChunkedProduct.apply(features, table.to(torch.float32))
+
+
+def transposed_product(features: Tensor, weights: Tensor) -> Tensor:
+    """weightsᵀ @ features, (T, K) × (T, d) → (K, d), summed over chunks in float64.
+
+    >>> transposed_product(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [0.5]]))
+    tensor([[2.5000, 4.0000]], dtype=torch.float64)
+    """
+    total = torch.zeros(weights.shape[1], features.shape[1], dtype=torch.float64, device=features.device)
+    step = max(1, CHUNK_NUMBERS // max(1, features.shape[1]))
+    for part, weight in zip(features.split(step), weights.split(step), strict=True):
+        part = part.to(torch.promote_types(part.dtype, torch.float32))
+        total += weight.to(part.dtype).T @ part
+    return total
 
 
 class _ChunkedProduct(torch.autograd.Function):

@@ -50,6 +50,7 @@ def test_scores_of_ones_own_class_are_a_column_of_all(y, dtype):
     weight = torch.arange(c.n_candidates, dtype=own.dtype)
     one, two = (torch.autograd.grad((v * weight).sum(), w)[0] for v in (own, expected))
     assert torch.allclose(one, two, atol=1e-5)
+    assert torch.allclose(ClassBlocks(3).own_transpose(c, weight, y), two.double(), atol=1e-5)
 
 
 @pytest.mark.usefixtures("tiny_chunks")
@@ -145,7 +146,10 @@ def test_a_map_of_ones_own_has_size_own_scores_and_candidates_of_each_class(late
     shared = SharedWithoutCorner()
     assert shared.size(c) == 6
     assert shared.has(c, y).tolist() == [True, False, True, True, True, True, True, True, True, False]
-    assert torch.equal(shared.own_scores(c, w, y), shared.scores(c, w)[torch.arange(10), y[c.sample]])
+    own = shared.own_scores(c, w, y)
+    assert torch.equal(own, shared.scores(c, w)[torch.arange(10), y[c.sample]])
+    weight = torch.where(own > -torch.inf, torch.arange(10.0, dtype=torch.float64), 0.0)
+    assert float(shared.own_transpose(c, weight, y) @ w) == pytest.approx(float((own.nan_to_num(neginf=0) * weight).sum()))
 
 
 def test_prediction_by_a_map_of_ones_own_never_takes_what_the_class_does_not_have(latent_sets):

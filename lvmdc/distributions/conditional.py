@@ -27,6 +27,11 @@ class ConditionalModel(nn.Module, ABC):
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
         """(T,): θ·Φ(x_i, y_i, h) or what stands for it; −inf where class y_i has no such candidate."""
 
+    @property
+    def linear(self) -> "LogLinear | None":
+        """The model whose θ the scores are linear in, wherever they are not −inf; None if they are not."""
+        return None
+
     def log_prob(self, candidates: Candidates, y: Tensor) -> Tensor:
         """(T,): log P_θ(h | x_i, y_i) (5)."""
         log_p = segment_log_softmax(self.scores(candidates, y), candidates.counts)
@@ -57,6 +62,10 @@ class LogLinear(ConditionalModel):
 
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
         return self.joint.own_scores(candidates.for_phi(), self.theta.flatten(), y)
+
+    @property
+    def linear(self) -> "LogLinear":
+        return self
 
 
 class NeuralConditional(ConditionalModel):

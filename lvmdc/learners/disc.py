@@ -19,12 +19,13 @@ from lvmdc.losses import Loss
 from lvmdc.objective import Objective
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.lbfgs import lbfgs
+from lvmdc.solvers.log_linear import log_linear_lbfgs
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd
 from lvmdc.solvers.start import Init
 
 ThetaSolver = Literal["lbfgs", "ssd"]
-THETA_TOL = 0.1  # the θ block is solved to this share of C·ε
+THETA_TOL = 1.0  # the θ block ends when a few iterations gain this share of C·ε
 
 
 class Within(ConditionalModel):
@@ -40,6 +41,10 @@ class Within(ConditionalModel):
 
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
         return self.model.scores(candidates, y).masked_fill(~self.joint.has(candidates, y), -torch.inf)
+
+    @property
+    def linear(self) -> LogLinear | None:
+        return self.model.linear
 
 
 class DISC(BlockLearner):
@@ -154,7 +159,8 @@ class DISC(BlockLearner):
         t = self._training
         problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self.beta, self.theta_bound, t.known)
         if self.theta_solver == "lbfgs":
-            gained = lbfgs(problem, THETA_TOL * self.C * self.tol)
+            tol, linear = THETA_TOL * self.C * self.tol, self.model_.linear
+            gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol)
         else:
             gained = ssd(problem, seed=self.seed_ + self.n_iter_)
         t.extra_passes += problem.evaluations

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
+from lvmdc.losses.ragged import RaggedMatrices
 from lvmdc.memory import memory_budget
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class PairwiseExpectation:
         self.budget = memory_budget(candidates.device, limit)
         self._numbers = int((candidates.counts.double() ** 2).sum()) * y2.shape[1]
         self._kept: dict[torch.dtype, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        self._packed: dict[torch.dtype, RaggedMatrices] = {}
 
     def __call__(self, p: Tensor) -> Tensor:
         """(T,) → (T, K'), differentiable in p as often as one likes: the map is linear."""
@@ -52,6 +54,10 @@ class PairwiseExpectation:
     def apply(self, p: Tensor, transposed: bool) -> Tensor:
         """The map, or its transpose (T, K') → (T,), without a derivative."""
         classes = self.y2.shape[1]
+        if p.device.type == "cpu" and self._fits(p.dtype):
+            if p.dtype not in self._packed:
+                self._packed = {p.dtype: RaggedMatrices(self.candidates, classes, p.dtype, self._compute(p.dtype))}
+            return self._packed[p.dtype].apply(p, transposed)
         shape = (self.candidates.n_candidates,) if transposed else (self.candidates.n_candidates, classes)
         out = p.new_zeros(shape)
         for truth, predicted, delta in self._deltas(p.dtype):
@@ -65,9 +71,12 @@ class PairwiseExpectation:
                 out[predicted] += product.reshape(groups, all_of, classes)
         return out
 
+    def _fits(self, dtype: torch.dtype) -> bool:
+        return self._numbers * dtype.itemsize <= self.budget
+
     def _deltas(self, dtype: torch.dtype) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
         """Rows of the truth and of the prediction, and Δ between them, block by block."""
-        if self._numbers * dtype.itemsize > self.budget:
+        if not self._fits(dtype):
             return self._compute(dtype)
         if dtype not in self._kept:
             self._kept = {dtype: list(self._compute(dtype))}  # of the last precision only, which is all that the budget allows

@@ -5,6 +5,7 @@ from lvmdc.solvers.choice import Rounds, WSolver, latent_block
 from lvmdc.solvers.eager import EagerCCCP
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.lbfgs import lbfgs
+from lvmdc.solvers.log_linear import log_linear_lbfgs
 from lvmdc.solvers.n_slack import NSlack
 from lvmdc.solvers.one_slack import OneSlack, Solution
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
@@ -29,6 +30,7 @@ __all__ = [
     "WSolver",
     "latent_block",
     "lbfgs",
+    "log_linear_lbfgs",
     "ssd",
     "starting_weights",
     "subgradient",

@@ -14,6 +14,7 @@ class EagerCCCP(LatentBlock):
     exact answer would be an answer to the wrong question: this needs a third of the passes, and mostly ends lower.
 
     >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.solvers.hinge import StructuredHinge
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
     >>> block = EagerCCCP(hinge, NSlack(hinge), tol=1e-6, truth=Truth(hinge, rows=torch.tensor([0, 1])))

@@ -8,9 +8,9 @@ ITERATIONS = 10  # between two looks at the progress
 
 
 def lbfgs(problem: PosteriorProblem, tol: float, max_rounds: int = 30) -> float:
-    """Lower (16) by full-batch L-BFGS with a strong Wolfe line search until ten iterations gain less than `tol`.
+    """Lower (16) by full-batch L-BFGS until a few iterations gain less than `tol`. Returns the decrease.
 
-    Returns the decrease. A θ that does not lower the objective is not kept: the bound `slack` has kinks that a line search may trip over.
+    A θ that does not lower the objective is not kept: the bound `slack` has kinks that a line search may trip over.
 
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import BoundLoss, ZeroOneLoss

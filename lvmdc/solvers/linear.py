@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.joint import CHUNK_NUMBERS, ClassBlocks, JointFeatureMap
+from lvmdc.joint import ClassBlocks, JointFeatureMap, transposed_product
 from lvmdc.objective import half_square
 from lvmdc.solvers.hinge import Point
 
@@ -66,13 +66,7 @@ class LinearScores:
             rows, y = weights.nonzero(as_tuple=True)
             return self.joint.sum(self.candidates, y, rows, weights[rows, y].double())
         # The sum over a selection would gather every row once a class; in class blocks it is one matrix product.
-        features = self.candidates.features
-        total = torch.zeros(weights.shape[1], features.shape[1], dtype=torch.float64, device=features.device)
-        step = max(1, CHUNK_NUMBERS // max(1, features.shape[1]))
-        for part, weight in zip(features.split(step), weights.split(step), strict=True):
-            part = part.to(torch.promote_types(part.dtype, torch.float32))
-            total += weight.to(part.dtype).T @ part
-        return total.flatten()
+        return transposed_product(self.candidates.features, weights).flatten()
 
 
 class SmoothRisk:

@@ -1,5 +1,6 @@
 """The θ block on one training set: problem (16)."""
 
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -10,6 +11,7 @@ from lvmdc.inference import best, best_value
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.losses.part import AtRows
 from lvmdc.objective import truth_score
+from lvmdc.segments import segment_softmax, segment_sum
 
 ThetaBound = Literal["prediction", "slack"]
 
@@ -60,10 +62,17 @@ class PosteriorProblem:
         self.evaluations += 1
         return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.bound, self.known)
 
+    def posterior_of(self, scores: Tensor) -> Tensor:
+        """(T,): the same from scores (T,) of P_θ that are at hand; differentiable in them."""
+        return with_known(segment_softmax(scores, self.candidates.counts), self.bound, self.known)
+
     def value(self, p: Tensor | None = None) -> Tensor:
         """The objective of the block, differentiable in θ; p (T,) is the posterior where it is at hand."""
-        p = self.posterior() if p is None else p
-        return self.regulariser() + self.C * (self.agreement(p) - self.beta * self.bound.diversity(p)).double().mean()
+        return self.regulariser() + self.risk(self.posterior() if p is None else p)
+
+    def risk(self, p: Tensor) -> Tensor:
+        """C/n Σ_i (B_i(w, θ) − β H_i(θ)) of a posterior (T,)."""
+        return self.C * (self.agreement(p) - self.beta * self.bound.diversity(p)).double().mean()
 
     def regulariser(self) -> Tensor:
         """J/2 ‖θ‖²."""
@@ -73,9 +82,14 @@ class PosteriorProblem:
     def agreement(self, p: Tensor) -> Tensor:
         """(n,): B_i(w, θ)."""
         if self.theta_bound == "prediction":
-            return self.bound.expected_at(p, *self.prediction)
+            return segment_sum(self._against.to(p.dtype) * p, self.candidates.counts)
         first = best_value(self.candidates, self.scores + self.bound.expected_loss(p))
         return first - truth_score(self.candidates, self.scores, self.y, self.known)
+
+    @cached_property
+    def _against(self) -> Tensor:
+        """(T,): Δ(y_i, h', y_i(w), h_i(w)) of every h', of which H_i(w, θ) is the mean."""
+        return self.bound.loss_against(*self.prediction)
 
     def on_sample(self, i: int) -> "PosteriorProblem":
         """The same problem on one sample alone, for stochastic steps."""

@@ -42,7 +42,7 @@ def quasi_newton(problem: Regularised, start: Point, tol: float, share: float = 
     for _ in range(max_iter):
         if 0.5 * float(gradient @ gradient) <= max(tol, reachable * abs(value), share * (first - value)):
             break
-        along = -_inverse(pairs, gradient)
+        along = -inverse(pairs, gradient)
         rise = finite(space.at(along).scores)
         step = level(problem.along(here, along, rise), FLAT)
         found = Point(here.w + step * along, here.scores + step * rise)
@@ -58,8 +58,12 @@ def quasi_newton(problem: Regularised, start: Point, tol: float, share: float = 
     return Solution(here, value, 0.5 * float(gradient @ gradient))
 
 
-def _inverse(pairs: deque[tuple[Tensor, Tensor]], gradient: Tensor) -> Tensor:
-    """H⁻¹·gradient by the two loops of L-BFGS; the Hessian is at least the identity, so that s·y > 0 always."""
+def inverse(pairs: deque[tuple[Tensor, Tensor]], gradient: Tensor) -> Tensor:
+    """H⁻¹·gradient by the two loops of L-BFGS, from pairs of a step s and the change y of the gradient, with s·y > 0.
+
+    >>> inverse(deque([(torch.tensor([1.0]), torch.tensor([4.0]))]), torch.tensor([2.0]))  # curvature 4
+    tensor([0.5000])
+    """
     q, kept = gradient.clone(), []
     for s, y in reversed(pairs):
         share = float(s @ q) / float(s @ y)

@@ -1,0 +1,102 @@
+"""L-BFGS for (16) where P_θ is log-linear: its scores are linear in θ, so that a search along a line costs no pass over the features.
+
+The search is that of A. S. Lewis, M. L. Overton, Nonsmooth optimization via quasi-Newton methods, Mathematical Programming 141, 2013,
+which asks for the weak conditions of Wolfe: the bound `slack` has kinks, at which the strong ones may have no answer.
+"""
+
+from collections import deque
+
+import torch
+from torch import Tensor
+
+from lvmdc.distributions.conditional import LogLinear
+from lvmdc.solvers.posterior import PosteriorProblem
+from lvmdc.solvers.quasi_newton import inverse
+
+MEMORY = 10
+WINDOW = 3  # iterations between which progress is looked at
+FALL, LESS = 1e-4, 0.9  # conditions of Wolfe: what a step must gain by the slope at its start, and how much of that slope may be left
+EVALUATIONS = 30  # along one line at most
+MAX_ITER = 300
+
+
+def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) -> float:
+    """Lower (16) until a few iterations gain less than `tol`; returns the decrease, which is never negative.
+
+    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
+    >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
+    >>> model, scores = LogLinear(torch.zeros(1, 2)), torch.tensor([[1.0], [0.0]])
+    >>> problem = PosteriorProblem(model, BoundLoss(ZeroOneLoss(), c, y, 1), scores, **settings)
+    >>> log_linear_lbfgs(problem, model, tol=1e-6) > 0.1  # P_θ moves to what is predicted
+    True
+    """
+    phi, y, J = problem.candidates.for_phi(), problem.y, problem.J
+    theta = model.theta.detach().double().flatten()
+    with torch.no_grad():
+        scores = problem.model.scores(problem.candidates, y).double()
+    risk, slopes = _risk(problem, scores)
+    value = first = J / 2 * float(theta @ theta) + risk
+    gradient = J * theta + model.joint.own_transpose(phi, slopes, y)
+    pairs: deque[tuple[Tensor, Tensor]] = deque(maxlen=MEMORY)
+    before = deque([value], maxlen=WINDOW)
+    for _ in range(MAX_ITER):
+        along = -inverse(pairs, gradient)
+        fall = float(gradient @ along)
+        if not fall < 0:
+            break
+        with torch.no_grad():
+            rise = _finite(model.joint.own_scores(phi, along, y))
+        # Without a curvature the length of the gradient means nothing: what matters is how far the scores move.
+        start = 1.0 if pairs else 1 / max(float(rise.abs().max()), 1e-300)
+        found = _search(problem, J, theta, scores, along, rise, value, fall, start)
+        problem.evaluations += 1
+        if found is None:
+            if not pairs:
+                break
+            pairs.clear()
+            continue
+        step, value, slopes = found
+        theta, scores = theta + step * along, scores + step * rise
+        old, gradient = gradient, J * theta + model.joint.own_transpose(phi, slopes, y)
+        if float(along @ (gradient - old)) > 0:
+            pairs.append((step * along, gradient - old))
+        if len(before) == WINDOW and before[0] - value <= tol:
+            break
+        before.append(value)
+    with torch.no_grad():
+        model.theta.copy_(theta.reshape(model.theta.shape))
+    return first - value
+
+
+def _risk(problem: PosteriorProblem, scores: Tensor) -> tuple[float, Tensor]:
+    """C/n Σ_i (B_i − β H_i) and its derivative in the scores of P_θ (T,)."""
+    scores = scores.to(problem.scores.dtype).requires_grad_()
+    value = problem.risk(problem.posterior_of(scores))
+    (slopes,) = torch.autograd.grad(value, scores)
+    return float(value.detach()), slopes.detach()
+
+
+def _search(
+    problem: PosteriorProblem, J: float, theta: Tensor, scores: Tensor, along: Tensor, rise: Tensor, value: float, fall: float, step: float
+) -> tuple[float, float, Tensor] | None:
+    """A step, the value there and the slopes in the scores, by bisection of where the conditions of Wolfe change; None if there is none."""
+    constant, tilt, bend = J / 2 * float(theta @ theta), J * float(theta @ along), J * float(along @ along)
+    low, high, kept = 0.0, float("inf"), None
+    for _ in range(EVALUATIONS):
+        risk, slopes = _risk(problem, scores + step * rise)
+        here = constant + step * tilt + step * step / 2 * bend + risk
+        if not here < value + FALL * step * fall:  # true of NaN too
+            high = step
+        else:
+            kept = step, here, slopes
+            if tilt + step * bend + float(_finite(slopes) @ rise) >= LESS * fall:
+                break
+            low = step
+        step = 2 * step if high == float("inf") else (low + high) / 2
+    return kept
+
+
+def _finite(scores: Tensor) -> Tensor:
+    """In float64, 0 for a candidate that the class lacks."""
+    return scores.double().masked_fill(~scores.isfinite(), 0.0)
