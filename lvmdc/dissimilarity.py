@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lvmdc.distributions import Conditional, Delta, OnSamples
+from lvmdc.distributions import Conditional, Delta, OnSamples, Sampled, sampled_diversity, sampled_mean
+from lvmdc.distributions.sampled import loss_from, loss_of_pairs
 from lvmdc.losses import Loss
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.losses.pairwise import PairwiseExpectation
@@ -98,3 +99,36 @@ def _any(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
         expected = BoundLoss(loss, P.candidates, label, classes).expected_loss(one[:, k])
         total = total + segment_sum((expected * two).sum(dim=1), P.candidates.counts)
     return total
+
+
+@register_diversity(Sampled, Sampled)
+def _draws(P: Sampled, Q: Sampled, loss: Loss) -> Tensor:
+    """Without bias: what is compared with itself is so by different draws, two distributions by draws that must be independent."""
+    pairs = loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows)  # (n, k, l)
+    if P is Q:
+        return sampled_diversity(pairs, P.log_prob)
+    other = sampled_mean(pairs.mean(dim=1), Q.log_prob)
+    return sampled_mean(pairs.mean(dim=2), P.log_prob) + (other - other.detach())
+
+
+@register_diversity(Sampled, Delta)
+def _draws_at_point(P: Sampled, Q: Delta, loss: Loss) -> Tensor:
+    return sampled_mean(loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows[:, None])[..., 0], P.log_prob)
+
+
+@register_diversity(Delta, Sampled)
+def _point_at_draws(P: Delta, Q: Sampled, loss: Loss) -> Tensor:
+    return sampled_mean(loss_of_pairs(loss, P.candidates, P.y, P.rows[:, None], Q.y, Q.rows)[:, 0], Q.log_prob)
+
+
+@register_diversity(Conditional, Sampled)
+def _expected_at_draws(P: Conditional, Q: Sampled, loss: Loss) -> Tensor:
+    bound = BoundLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
+    return sampled_mean(torch.stack([bound.expected_at(P.p, Q.y, rows) for rows in Q.rows.T], dim=1), Q.log_prob)
+
+
+@register_diversity(Sampled, Conditional)
+def _draws_expected(P: Sampled, Q: Conditional, loss: Loss) -> Tensor:
+    c = P.candidates
+    values = [segment_sum(loss_from(loss, c, P.y, rows, Q.y).to(Q.p.dtype) * Q.p, c.counts) for rows in P.rows.T]
+    return sampled_mean(torch.stack(values, dim=1), P.log_prob)
