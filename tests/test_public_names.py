@@ -9,6 +9,7 @@ PACKAGES = (
     "lvmdc",
     "lvmdc.losses",
     "lvmdc.distributions",
+    "lvmdc.chains",
     "lvmdc.solvers",
     "lvmdc.data",
     "lvmdc.features",

@@ -103,12 +103,14 @@ def _chart(history: History, title: str, ylabel: str, names: Sequence[str], log:
 def _pictures(pictures: Sequence[tuple[str, Image.Image]]) -> str:
     if not pictures:
         return _nothing("No pictures.")
-    figures = "\n".join(
-        f"<figure{' class=wide' if picture.width > 2 * picture.height else ''}>{inline_picture(picture, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
-        for caption, picture in pictures
-    )
+    figures = "\n".join(_figure(caption, picture) for caption, picture in pictures)
     legend = "".join(f"<li>{inline_picture(swatch(kind), alt='')}{escape(text)}</li>" for kind, text in MEANINGS.items())
     return f'<ul class="legend">{legend}</ul>\n<div class="pictures">\n{figures}\n</div>'
+
+
+def _figure(caption: str, picture: Image.Image) -> str:
+    strip = ' class="wide"' if picture.width > 2 * picture.height else ""  # which needs a line of its own
+    return f"<figure{strip}>{inline_picture(picture, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _commands(commands: Sequence[str]) -> str:

@@ -12,9 +12,9 @@ from lvmdc.training.data import Samples
 
 def evaluate(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, float]:
     """Measures of predictions y_hat (n,), h_hat (n,): `error` of the class and, where the truth of h is known, the mean `loss`,
-    for pictures `corloc`, the share of them whose box overlaps the true one by half, and the mean `overlap`, for others `latent_error`, the
-    share of those whose class has a latent variable for which another h than the true one is predicted, and, where candidates have boxes, the
-    mean `overlap` of the two."""
+    for pictures `corloc`, the share of them whose box overlaps the true one by half, and the mean `overlap`, for others `latent_error`,
+    the share of those whose class has a latent variable for which another h than the true one is predicted, and, where candidates have
+    boxes, the mean `overlap` of the two."""
     found = {"error": float(metrics.class_error(samples.y, y_hat))}
     if samples.h is None:
         return found

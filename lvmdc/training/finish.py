@@ -94,7 +94,8 @@ def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures:
 
 def _draw(module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
     test, train = module.data.test, module.data.train
-    assert test is not None and train is not None
+    assert test is not None
+    assert train is not None
     learned, drawn = draw_learned(module, train), draw_samples(module, test, SHOWN)
     names = SafeNames(".png")
     for caption, image in drawn:

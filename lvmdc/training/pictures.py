@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from PIL import Image
+from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.data.candidate_set import CandidateSet
@@ -33,23 +32,29 @@ def draw_samples(module: LatentModule, samples: Samples, count: int, size: int =
     y_hat, h_hat = module.prediction(shown.candidates).predict(shown.candidates)
     p = module.posterior(shown.candidates, shown.y).cpu()
     candidates, items = shown.candidates.to("cpu"), shown.items
+    direct = isinstance(items, CandidateSet)
+    latent = items.latent if isinstance(items, CandidateSet) else [True] * len(items.classes)
     drawn = []
     for i, (start, count_i) in enumerate(zip(candidates.offsets.tolist(), candidates.counts.tolist(), strict=True)):
         image, y, guess = items.image(i), int(shown.y[i]), int(y_hat[i])
         boxes, truth = _places(shown, candidates, i)
-        predicted, posterior = boxes[int(h_hat[i])], p[start : start + count_i]
-        across = size
-        if isinstance(items, CandidateSet):
-            across = max(image.size)  # drawn to be read as it is
-            predicted = predicted if items.latent[guess] else None
-            boxes, posterior, truth = (boxes, posterior, truth) if items.latent[y] else (None, None, None)
         caption = items.classes[y] if guess == y else f"{items.classes[y]}, taken for {items.classes[guess]}"
-        found = draw_detection(image, predicted, truth, boxes, posterior, caption, across, guess == y, size)
+        found = draw_detection(
+            image,
+            predicted=boxes[int(h_hat[i])] if latent[guess] else None,
+            truth=truth if latent[y] else None,
+            boxes=boxes if latent[y] else None,
+            posterior=p[start : start + count_i] if latent[y] else None,
+            caption=caption,
+            size=max(image.size) if direct else size,  # a strip is drawn to be read as it is
+            correct=guess == y,
+            like=size,
+        )
         drawn.append((f"{items.names[i]}: {caption}", found))
     return drawn
 
 
-def _places(shown: Samples, candidates: Candidates, i: int) -> tuple[Any, Any]:
+def _places(shown: Samples, candidates: Candidates, i: int) -> tuple[Tensor, Tensor | None]:
     """(m, 4) where the candidates of sample i are in its picture, and where the truth is, if that is known."""
     if isinstance(shown.items, CandidateSet):
         boxes = shown.items.places(i)
@@ -61,8 +66,8 @@ def _places(shown: Samples, candidates: Candidates, i: int) -> tuple[Any, Any]:
 
 @torch.no_grad()
 def draw_learned(module: LatentModule, samples: Samples) -> list[tuple[str, Image.Image]]:
-    """What w looks like, for data of which that can be drawn: the logos of a motif, by the windows where it is found in samples that have one,
-    by its weights, and, where that is known, as it truly is."""
+    """What w looks like, for data of which that can be drawn: the logos of a motif, by the windows where it is found in samples that have
+    one, by its weights, and, where that is known, as it truly is."""
     items = samples.items
     if not isinstance(items, SequenceSet):
         return []

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 def make_proposals(cfg: DictConfig) -> Path:
     """Write the boxes that `cfg.proposals` gives the pictures of `cfg.data`, for proposals=file; log how many true boxes they find."""
+    if "pictures" not in cfg.data:
+        raise ValueError("data must have pictures to propose boxes for, but these make their candidates themselves")
     for group in ("data.pictures", "proposals"):
         missing = OmegaConf.missing_keys(OmegaConf.select(cfg, group))
         if missing:

@@ -40,6 +40,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
     learner.check_parameters()  # before any work
     data: LatentDataModule = instantiate(cfg.data, _convert_="all")
+    if data.samples is not None:
+        data.samples.check_joint(learner.joint)
     if checkpoint is not None:
         check_fits(checkpoint, data.classes)
     log.info("%s", describe(data, cfg))
