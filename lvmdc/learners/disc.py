@@ -25,6 +25,7 @@ from lvmdc.solvers.ssd import ssd
 from lvmdc.solvers.start import Init
 
 ThetaSolver = Literal["lbfgs", "ssd"]
+COOLING = 2 / 3  # of β, an outer iteration
 THETA_TOL = 1.0  # the θ block ends when a few iterations gain this share of C·ε
 
 
@@ -55,6 +56,8 @@ class DISC(BlockLearner):
     Args:
         J: weight of ‖θ‖² in (11).
         beta: β of the dissimilarity coefficient (2), in (0, 1).
+        anneal: β of the θ block in the first outer iteration, if that is more; it falls by a third an iteration until it is `beta`. A large
+            β keeps P_θ flat while w is poor; learning ends with `beta` in any case.
         theta_bound: what the θ block minimises, the expected loss of the prediction (`prediction`, (15)) or its bound (`slack`, (16)).
             With `slack` every step lowers (11); with `prediction` every block lowers its own objective, and P_θ learns more.
         theta_solver: `lbfgs`, or `ssd`, Algorithm 2.
@@ -83,6 +86,7 @@ class DISC(BlockLearner):
         max_iter: int = 50,
         solver: WSolver = "n_slack",
         cccp: Rounds = "strict",
+        anneal: float = 0.0,
         theta_bound: ThetaBound = "prediction",
         theta_solver: ThetaSolver = "lbfgs",
         conditional: str | nn.Module = "log_linear",
@@ -93,7 +97,7 @@ class DISC(BlockLearner):
         verbose: bool = False,
     ):
         super().__init__(loss, C, tol, init, seed, n_init, max_iter, solver, cccp, n_classes, joint, memory_budget, verbose)
-        self.J, self.beta, self.theta_bound, self.theta_solver = J, beta, theta_bound, theta_solver
+        self.J, self.beta, self.anneal, self.theta_bound, self.theta_solver = J, beta, anneal, theta_bound, theta_solver
         self.conditional, self.joint_phi = conditional, joint_phi
 
     def check_parameters(self) -> None:
@@ -101,6 +105,7 @@ class DISC(BlockLearner):
         checks.check_positive("J", self.J, zero=True)
         if not (isinstance(self.beta, Real) and 0 < self.beta < 1):
             raise ValueError(f"beta must lie in (0, 1), but it is {self.beta}")
+        checks.check_positive("anneal", self.anneal, zero=True)
         checks.check_choice("theta_bound", self.theta_bound, get_args(ThetaBound))
         checks.check_choice("theta_solver", self.theta_solver, get_args(ThetaSolver))
         if not isinstance(self.conditional, nn.Module):
@@ -153,11 +158,20 @@ class DISC(BlockLearner):
     def _objective(self) -> Objective:
         return self._training.objective(self.beta, self._theta_norm())
 
+    @property
+    def _annealed_beta(self) -> float:
+        return max(self.beta, self.anneal * COOLING ** (self.n_iter_ - 1))
+
+    def _step(self) -> dict[str, float]:
+        row = super()._step()
+        self.converged_ &= self._annealed_beta == self.beta
+        return row
+
     def _step_posterior(self) -> float:
         if not list(self.model_.parameters()):
             return 0.0
         t = self._training
-        problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self.beta, self.theta_bound, t.known)
+        problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
         if self.theta_solver == "lbfgs":
             tol, linear = THETA_TOL * self.C * self.tol, self.model_.linear
             gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol)

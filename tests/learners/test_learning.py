@@ -39,6 +39,16 @@ def test_a_seed_means_one_result_and_another_seed_another(settings):
     assert not torch.equal(one.coef_, other.coef_)
 
 
+def test_an_annealed_posterior_is_flat_at_first_and_learning_ends_with_beta():
+    p = problem(1, n=12, most=6, signal=3)
+    plain, annealed = (DISC(C=5.0, J=0.01, beta=0.1, anneal=anneal).fit(p.candidates, p.y) for anneal in (0.0, 2.0))
+    assert annealed.history_[0]["entropy"] > plain.history_[0]["entropy"] + 0.1
+    assert 2.0 * (2 / 3) ** (annealed.n_iter_ - 1) <= 0.1  # so many iterations it takes
+    assert annealed.converged_
+    row = annealed.history_[-1]
+    assert row["objective"] == pytest.approx(row["w_norm"] + row["theta_norm"] + 5.0 * (row["slack"] - 0.1 * row["diversity"]))
+
+
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_of_several_starts_the_lowest_is_kept(learner):
     p = problem(2, n=10, most=6)

@@ -63,6 +63,7 @@ def test_settings_of_every_learner(learner, settings, message):
         ({"beta": 1.0}, r"beta must lie in \(0, 1\), but it is 1.0"),
         ({"beta": float("nan")}, r"beta must lie in \(0, 1\), but it is nan"),
         ({"J": -0.1}, "J must be a number ≥ 0, but it is -0.1"),
+        ({"anneal": -1.0}, "anneal must be a number ≥ 0, but it is -1.0"),
         ({"theta_bound": "slak"}, "theta_bound must be one of prediction, slack, but it is 'slak'"),
         ({"theta_solver": "adam"}, "theta_solver must be one of lbfgs, ssd, but it is 'adam'"),
         ({"conditional": "chain"}, "conditional must be one of log_linear, uniform, but it is 'chain'"),
