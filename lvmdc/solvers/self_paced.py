@@ -15,15 +15,15 @@ from lvmdc.solvers.truth import Truth
 
 MU = 1.3  # by which K is divided after a round
 HALF = 0.5  # the share of the samples that the first round takes
-SEARCHES = 5  # alternations between w and v in a round at most
-WARM, SHARE = 1.0, 0.1  # gaps of the first problem, with all samples, and of the later ones, as shares of what they gain
+SEARCHES = 5  # alternations between v, w and h* in a round at most
+WARM, SHARE = 1.0, 0.5  # gaps of the first problem, with all samples, and of the later ones, as shares of what they gain
 
 
 class SelfPaced(CCCP):
-    """min ½‖w‖² + C/n Σ_i v_i ξ_i − (1/K) Σ_i v_i over w and v ∈ {0, 1}^n; h* is imputed after every round, and K falls until all v_i = 1.
+    """min ½‖w‖² + C/n Σ_i v_i ξ_i − (1/K) Σ_i v_i over w and v ∈ {0, 1}^n; K falls after every round until all v_i = 1.
 
-    For a fixed w the best v takes the samples with C/n ξ_i < 1/K, for a fixed v the problem in w is (14) on those samples, and the
-    two alternate. Once all samples are in, CCCP goes on as it would from any other start: (13) is the same, and so is the end.
+    For a fixed w the best v takes the samples with C/n ξ_i < 1/K, for a fixed v and h* the problem in w is (14) on those samples, and v, w
+    and h* alternate. Once all samples are in, CCCP goes on as it would from any other start: (13) is the same, and so is the end.
 
     >>> from lvmdc.joint import ClassBlocks
     >>> from lvmdc.solvers import OneSlack
@@ -37,7 +37,7 @@ class SelfPaced(CCCP):
     def __init__(self, hinge: StructuredHinge, solver: ConvexSolver, tol: float, truth: Truth):
         super().__init__(hinge, solver, tol, truth)
         self.paced = False  # whether all samples are in
-        self.taken: list[float] = []  # the share of the samples that each round took
+        self.taken: list[float] = []  # the share of the samples that each v took
 
     def run(self, losses: Losses, max_rounds: int) -> Round:
         if self.paced:
@@ -64,18 +64,18 @@ class SelfPaced(CCCP):
         # n/(C K): a sample is easy if its slack is not above it. Where more than half have none, it must be able to grow.
         threshold = max(float(slack.quantile(HALF)), float(hard.min()))
         while True:
-            expected_loss = losses(self.truth)
             chosen = None
             for _ in range(SEARCHES):
+                expected_loss = losses(self.truth)
                 easy = self._slack(expected_loss) <= threshold
                 if chosen is not None and torch.equal(easy, chosen):
                     break
                 chosen = easy
+                self.taken.append(float(easy.double().mean()))
                 hinge.weight = None if bool(easy.all()) else easy.double()
                 truth = Truth(hinge, self.truth.weights, self.truth.rows)  # whose mean is by the weights
                 self.point = solver.solve(expected_loss, truth, self.point, 0.0, SHARE).point
-            self.truth = Truth(hinge, rows=hinge.impute(self.point.scores))
-            self.taken.append(float(easy.double().mean()))
+                self.truth = Truth(hinge, rows=hinge.impute(self.point.scores))
             if hinge.weight is None:
                 return
             threshold *= MU

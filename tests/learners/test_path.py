@@ -1,0 +1,65 @@
+"""A sweep over C, each training from where the last one ended."""
+
+import warnings
+
+import pytest
+import torch
+from learners.problems import LOSSES, problem
+from sklearn.exceptions import ConvergenceWarning
+
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, Supervised, fit_path
+
+PATH = [0.1, 1.0, 10.0]
+
+
+@pytest.mark.parametrize("solver", ["n_slack", "one_slack"])
+def test_where_the_problem_is_convex_a_path_ends_where_fresh_starts_do(solver):
+    p = problem(3, n=12, signal=2)
+    settings = {"loss": LOSSES["overlap"], "tol": 1e-6, "solver": solver}
+    path = fit_path(Supervised(**settings), p.candidates, p.y, PATH, h=p.h)
+    for C, found in zip(PATH, path, strict=True):
+        fresh = Supervised(C=C, **settings).fit(p.candidates, p.y, h=p.h)
+        assert found.C == C
+        assert found.objective_ == pytest.approx(fresh.objective_, abs=3e-6 * C)
+        torch.testing.assert_close(found.coef_, fresh.coef_, atol=3e-3, rtol=0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"solver": "one_slack"}, {"cccp": "eager"}, {"cccp": "self_paced"}], ids=str)
+@pytest.mark.parametrize("learner", [DISC, LSVM, ILSVM])
+def test_each_end_is_one_that_a_training_at_that_c_accepts(learner, settings):
+    p = problem(1, n=12, most=6, signal=3)
+    for C, found in zip(PATH, fit_path(learner(LOSSES["overlap"], **settings), p.candidates, p.y, PATH), strict=True):
+        assert found.converged_
+        state = found.state_dict()
+        again = learner(LOSSES["overlap"], C=C, **settings)
+        again.begin(p.candidates, p.y)
+        again.load_state_dict(state)
+        again.step()
+        assert again.objective_ >= found.objective_ - C * 1e-3 - 1e-9
+
+
+def test_a_path_saves_passes():
+    p = problem(1, n=30, most=6, signal=3)
+    path = fit_path(LSVM(LabelLoss()), p.candidates, p.y, [1.0, 2.0, 4.0, 8.0])
+    fresh = [LSVM(LabelLoss(), C=C).fit(p.candidates, p.y).history_[-1]["passes"] for C in (1.0, 2.0, 4.0, 8.0)]
+    assert path[-1].history_[-1]["passes"] < sum(fresh)
+
+
+@pytest.mark.parametrize("learner", [DISC, LSVM, EM, M3E])
+def test_of_several_starts_the_lowest_is_kept_for_each_c(learner):
+    p = problem(2, n=10, most=6)
+    settings = {"loss": LabelLoss()}
+    single = [fit_path(learner(seed=s, **settings), p.candidates, p.y, PATH) for s in (3, 4)]
+    for k, found in enumerate(fit_path(learner(seed=3, n_init=2, **settings), p.candidates, p.y, PATH)):
+        assert found.objective_ == min(path[k].objective_ for path in single)
+        assert found.get_params()["n_init"] == 2
+
+
+def test_no_c_is_refused_and_a_limit_that_ends_it_warns():
+    p = problem(2, n=10, most=6)
+    with pytest.raises(ValueError, match="C must hold one value at least, but it is empty"):
+        fit_path(LSVM(), p.candidates, p.y, [])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit_path(DISC(max_iter=1, J=0.001), p.candidates, p.y, [10.0])
+    assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
