@@ -41,9 +41,9 @@ def main() -> None:
         one = [timed(lambda C=C: method(loss=loss, seed=fold, C=C).fit(candidates, y)) for C in PATH]  # noqa: B023
         path = timed(lambda: fit_path(model, candidates, y, PATH))  # noqa: B023
         objectives = [[m.objective_ / m.C for m in models] for models in ([m for _, m in one], path[1])]
-        rows.setdefault((method.__name__, type(loss).__name__), []).append(
-            [one[4][0] / unit, sum(s for s, _ in one) / unit, path[0] / unit, *np.mean(objectives, 1)]
-        )
+        costs = one[4][0], sum(seconds for seconds, _ in one), path[0]
+        key = method.__name__, type(loss).__name__
+        rows.setdefault(key, []).append([*(seconds / unit for seconds in costs), *np.mean(objectives, 1)])
     print("CPU time in scoring passes; objective / C, mean over the path")
     print(f"{'':>18}{'C = 1 alone':>12}{'seven alone':>12}{'the path':>10}{'alone':>9}{'path':>9}")
     for (method, loss), found in rows.items():
