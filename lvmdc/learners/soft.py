@@ -14,7 +14,7 @@ from lvmdc.inference import best
 from lvmdc.learners.base import LatentLearner
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import half_square
-from lvmdc.solvers.cccp import FOLLOWING, LAST, SMALL
+from lvmdc.solvers.cccp import LAST, SMALL
 from lvmdc.solvers.descent import lower
 from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.likelihood import posterior
@@ -22,7 +22,8 @@ from lvmdc.solvers.linear import LinearScores, Regularised, Risk, finite
 from lvmdc.solvers.one_slack import Solution, rounding
 from lvmdc.solvers.start import starting_weights
 
-FIRST = 0.1  # the first convex problem is solved until the gap is this share of what it gained; later ones as CCCP does
+# The first convex problem is solved until the gap is this share of what it gained, a later one to this share of what the last one gained.
+FIRST, FOLLOWING = 0.1, 0.5
 
 
 class SampleRisk(Protocol):
