@@ -31,7 +31,7 @@ class Training:
         self.start = starting_weights(learner.init, candidates, allowed, learner.seed_, given, known)
         truth = Truth(self.hinge, self.start)
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
-        self.p = self.start.to(score_dtype(candidates))
+        self.p = self._start = self.start.to(score_dtype(candidates))
         self.extra_passes = 0
         self._expected: tuple[Tensor, Tensor] | None = None  # of which posterior, and what
 
@@ -51,11 +51,10 @@ class Training:
 
     def expected_loss_of(self, p: Tensor) -> Tensor:
         """(T, K): Δ_i(y, h; θ) under a posterior (T,)."""
-        # Where Δ does not depend on h nor does its expectation, to the last digit: then every P_θ leads to the same end.
-        known = self._expected is not None and (self.bound.loss.of_label or self._expected[0] is p)
-        if not known:
+        if self.bound.loss.of_label:  # nor does its expectation depend on h, to the last digit: every P_θ leads to the same end
+            p = self._start
+        if self._expected is None or self._expected[0] is not p:
             self._expected = p, self.bound.expected_loss(p)
-        assert self._expected is not None
         return self._expected[1]
 
     def delta(self, rows: Tensor) -> Tensor:
