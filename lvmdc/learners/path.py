@@ -19,8 +19,8 @@ def fit_path(
 ) -> list[Learner]:
     """A copy of `model` fitted for every C in the order given; w, θ, h* and the planes of the dual go from one to the next.
 
-    The dual weights of a sample sum to C/n (14), so that those of another C are a good start once rescaled, and a path costs little more
-    than its hardest training. Each end is one that a training at that C accepts, but of a problem that is not convex it may be another
+    The dual weights of a sample sum to C/n (14), so that those of another C are a good start once rescaled, and a path costs
+    less than as many fits. Each end is one that a training at that C accepts, but of a problem that is not convex it may be another
     than from a fresh start: from small C to large h* is settled while the margin is soft. With `n_init` there is a path from each start,
     and for each C the lowest objective is kept. The column `passes` of the histories counts from the beginning of the path.
 

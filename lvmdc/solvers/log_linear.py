@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.distributions.conditional import LogLinear
+from lvmdc.solvers.linear import finite
 from lvmdc.solvers.posterior import PosteriorProblem
 from lvmdc.solvers.quasi_newton import inverse
 
@@ -46,7 +47,7 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
         if not fall < 0:
             break
         with torch.no_grad():
-            rise = _finite(model.joint.own_scores(phi, along, y))
+            rise = finite(model.joint.own_scores(phi, along, y))
         # Without a curvature the length of the gradient means nothing: what matters is how far the scores move.
         start = 1.0 if pairs else 1 / max(float(rise.abs().max()), 1e-300)
         found = _search(problem, J, theta, scores, along, rise, value, fall, start)
@@ -90,13 +91,8 @@ def _search(
             high = step
         else:
             kept = step, here, slopes
-            if tilt + step * bend + float(_finite(slopes) @ rise) >= LESS * fall:
+            if tilt + step * bend + float(slopes.double() @ rise) >= LESS * fall:
                 break
             low = step
         step = 2 * step if high == float("inf") else (low + high) / 2
     return kept
-
-
-def _finite(scores: Tensor) -> Tensor:
-    """In float64, 0 for a candidate that the class lacks."""
-    return scores.double().masked_fill(~scores.isfinite(), 0.0)
