@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmdc.storage import load_arrays
+
 
 def published_split(path: str | Path, fold: int, names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Indices of the training and the test part of a fold, counted from 0, for samples of these names.
@@ -22,13 +24,14 @@ def published_split(path: str | Path, fold: int, names: Sequence[str]) -> tuple[
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"split: {path} does not exist")
+    images = load_arrays(path, ("images",), mmap=False)["images"]  # which refuses a file that is damaged or no npz
+    parts = f"train_{fold + 1}", f"test_{fold + 1}"
     with np.load(path, allow_pickle=False) as file:
-        keys = ("images", f"train_{fold + 1}", f"test_{fold + 1}")
-        lacking = [key for key in keys if key not in file.files]
-        if lacking:
-            held = sum(name.startswith("train_") for name in file.files)
-            raise ValueError(f"split: {path} must hold {lacking[0]} for data.fold={fold}, but it holds {held} folds")
-        images, train, test = (file[key] for key in keys)
+        held = file.files
+    if lacking := [part for part in parts if part not in held]:
+        folds = sum(name.startswith("train_") for name in held)
+        raise ValueError(f"split: {path} must hold {lacking[0]} for data.fold={fold}, but it holds {folds} folds")
+    train, test = load_arrays(path, parts, mmap=False).values()
     places = {name: i for i, name in enumerate(names)}
     found = [places.get(str(name), -1) for name in images]
     for part, index in (("train", train), ("test", test)):

@@ -36,6 +36,12 @@ def test_missing_file_is_named(tmp_path):
         published_split(tmp_path / "none.npz", 0, ["a"])
 
 
+def test_file_that_is_no_npz_is_named(tmp_path):
+    (tmp_path / "a.npz").write_text("train 1 2 3")
+    with pytest.raises(ValueError, match=r"a\.npz is damaged or not an npz file of plain arrays"):
+        published_split(tmp_path / "a.npz", 0, ["a"])
+
+
 MAMMALS = Path(os.environ.get("LVMDC_DATA", "data"), "mammals", "hog.npz")
 
 
