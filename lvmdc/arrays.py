@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmdc import storage
+from lvmdc import mapped, storage
 
 ArrayLike = Any  # a tensor, a NumPy array, or what NumPy can make one of
 
@@ -24,7 +24,7 @@ def as_tensor(values: ArrayLike) -> Tensor:
     # A read-only map would make torch warn; the package never writes to a candidate's arrays.
     if not array.flags.writeable and not isinstance(array, np.memmap):
         array = array.copy()
-    return storage.tensor_from_numpy(array)
+    return mapped.remember(array, storage.tensor_from_numpy(array))
 
 
 def checked_counts(counts: ArrayLike, total: int) -> Tensor:
@@ -66,9 +66,10 @@ def checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
 
 def check_finite(name: str, values: Tensor, chunk: int = 1 << 24) -> None:
     """Refuse NaN and infinities, a chunk of rows at a time so that a mapped file is not held in memory."""
-    step = max(1, chunk // max(1, values[0].numel()))
-    for start in range(0, len(values), step):
-        finite = torch.isfinite(values[start : start + step])
+    start = 0
+    for part in mapped.row_chunks(values, chunk):
+        finite = torch.isfinite(part)
         if not bool(finite.all()):
             row = start + int((~finite).any(dim=1).nonzero()[0])
             raise ValueError(f"{name} must be finite, but row {row} holds NaN or infinity")
+        start += len(part)

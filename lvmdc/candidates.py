@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +13,10 @@ from torch import Tensor
 from lvmdc import segments, storage
 from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts
 from lvmdc.latent import Latent
+from lvmdc.mapped import take
+
+if TYPE_CHECKING:
+    from lvmdc.distributed import Shard
 
 __all__ = ["ArrayLike", "Candidates", "Latent", "as_tensor"]
 
@@ -30,6 +34,8 @@ class Candidates:
     >>> len(c), c.n_candidates, c.sample.tolist()
     (2, 3, [0, 0, 1])
     """
+
+    shard: Shard | None = None  # which part of a set over several ranks this is; see `lvmdc.distributed`
 
     def __init__(self, features: ArrayLike, counts: ArrayLike, boxes: ArrayLike | None = None, phi: ArrayLike | None = None):
         self.features = as_tensor(features)
@@ -52,7 +58,7 @@ class Candidates:
     def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None) -> Candidates:
         """The same kind of set from parts that were checked already."""
         new = object.__new__(Candidates)
-        new.features, new.counts, new.boxes, new.phi = features, counts, boxes, phi
+        new.features, new.counts, new.boxes, new.phi, new.shard = features, counts, boxes, phi, self.shard
         return new
 
     # ---- shape ---------------------------------------------------------------------------------------------------
@@ -182,7 +188,23 @@ class Candidates:
 
     def _take(self, rows: Tensor, counts: Tensor) -> Candidates:
         boxes = None if self.boxes is None else self.boxes[rows]
-        return self._like(self.features[rows], counts, boxes, None if self.phi is None else self.phi[rows])
+        taken = self._like(take(self.features, rows), counts, boxes, None if self.phi is None else take(self.phi, rows))
+        taken.shard = None
+        return taken
+
+    def part(self, first: int, last: int, shard: Shard | None = None) -> Candidates:
+        """The samples from `first` up to `last`, as a view that shares memory: features that are mapped stay mapped.
+
+        >>> Candidates(torch.eye(3), [2, 1]).part(1, 2).features
+        tensor([[0., 0., 1.]])
+        """
+        if not 0 <= first < last <= len(self):
+            raise ValueError(f"part needs 0 ≤ first < last ≤ {len(self)}, but they are {first} and {last}")
+        rows = slice(int(self.offsets[first]), int(self.offsets[last - 1] + self.counts[last - 1]))
+        boxes, phi = (None if values is None else values[rows] for values in (self.boxes, self.phi))
+        new = self._like(self.features[rows], self.counts[first:last], boxes, phi)
+        new.shard = shard
+        return new
 
     # ---- other sets ----------------------------------------------------------------------------------------------
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-
-CHUNK_NUMBERS = 1 << 23  # features that are converted or gathered at a time: 64 MB in float64
+from lvmdc.mapped import is_mapped, row_chunks, rows_at_a_time, take
 
 
 class JointFeatureMap(ABC):
@@ -102,9 +101,9 @@ class ClassBlocks(JointFeatureMap):
     def sum(self, candidates: Candidates, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
         features = candidates.features
         blocks = torch.zeros(self.n_classes, features.shape[1], dtype=torch.float64, device=features.device)
-        step = max(1, CHUNK_NUMBERS // max(1, features.shape[1]))
+        step = rows_at_a_time(features)
         for start in range(0, len(rows), step):
-            part = features[rows[start : start + step]].to(torch.float64)
+            part = take(features, rows[start : start + step]).to(torch.float64)
             if weight is not None:
                 part = part * weight[start : start + step, None]
             blocks.index_add_(0, y[start : start + step], part)
@@ -112,14 +111,14 @@ class ClassBlocks(JointFeatureMap):
 
     def scores_at_origin(self, candidates: Candidates) -> Tensor:
         dtype = torch.promote_types(candidates.features.dtype, torch.float32)
-        return torch.zeros(candidates.n_candidates, self.n_classes, dtype=dtype, device=candidates.device)
+        return torch.zeros(1, dtype=dtype, device=candidates.device).expand(candidates.n_candidates, self.n_classes)  # one number
 
     def vectors(self, candidates: Candidates, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        chosen = candidates.features[rows]
+        chosen = take(candidates.features, rows)
         return chosen.to(torch.promote_types(chosen.dtype, torch.float32)), y
 
     def stored_vectors(self, candidates: Candidates) -> Tensor | None:
-        return candidates.features if candidates.features.dtype in (torch.float32, torch.float64) else None
+        return candidates.features
 
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         blocks, runs = w.reshape(self.n_classes, -1), self._runs(candidates, y)
@@ -150,16 +149,17 @@ class ClassBlocks(JointFeatureMap):
 
 
 def product(features: Tensor, table: Tensor) -> Tensor:
-    """features @ tableᵀ, (T, d) × (K, d) → (T, K), in float32 at least; half-precision features are widened by chunks.
+    """features @ tableᵀ, (T, d) × (K, d) → (T, K), in float32 at least; by chunks where features are mapped or must be widened.
 
     >>> product(torch.ones(1, 2, dtype=torch.float16), torch.tensor([[1.0, 2.0]]))
     tensor([[3.]])
     """
     if features.requires_grad:  # widened as a whole, since the graph holds it anyway
         features = features.to(torch.promote_types(features.dtype, torch.float32))
-    if features.dtype in (torch.float32, torch.float64):
-        return features @ table.to(features.dtype).T
-    return _ChunkedProduct.apply(features, table.to(torch.float32))
+    dtype = torch.promote_types(features.dtype, torch.float32)
+    if features.dtype == dtype and not is_mapped(features):
+        return features @ table.to(dtype).T
+    return _ChunkedProduct.apply(features, table.to(dtype))
 
 
 def transposed_product(features: Tensor, weights: Tensor) -> Tensor:
@@ -169,28 +169,26 @@ def transposed_product(features: Tensor, weights: Tensor) -> Tensor:
     tensor([[2.5000, 4.0000]], dtype=torch.float64)
     """
     total = torch.zeros(weights.shape[1], features.shape[1], dtype=torch.float64, device=features.device)
-    step = max(1, CHUNK_NUMBERS // max(1, features.shape[1]))
-    for part, weight in zip(features.split(step), weights.split(step), strict=True):
+    for part, weight in zip(row_chunks(features), weights.split(rows_at_a_time(features)), strict=True):
         part = part.to(torch.promote_types(part.dtype, torch.float32))
         total += weight.to(part.dtype).T @ part
     return total
 
 
 class _ChunkedProduct(torch.autograd.Function):
-    """A product that never holds a widened copy of the features, forwards or backwards."""
+    """A product that never holds a widened copy of the features, nor all of a file, forwards or backwards."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, table: Tensor) -> Tensor:
         ctx.save_for_backward(features)
-        return torch.cat([part.to(table.dtype) @ table.T for part in _chunks(features)])
+        out, start = table.new_empty(len(features), len(table)), 0
+        for part in row_chunks(features):
+            torch.mm(part.to(table.dtype), table.T, out=out[start : start + len(part)])
+            start += len(part)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
         (features,) = ctx.saved_tensors
-        parts = _chunks(features)
-        pieces = zip(grads[0].split(len(parts[0])), parts, strict=True)
+        pieces = zip(grads[0].split(rows_at_a_time(features)), row_chunks(features), strict=True)
         return None, torch.stack([g.T @ part.to(g.dtype) for g, part in pieces]).sum(0)
-
-
-def _chunks(features: Tensor) -> tuple[Tensor, ...]:
-    return features.split(max(1, CHUNK_NUMBERS // max(1, features.shape[1])))

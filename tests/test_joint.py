@@ -3,7 +3,7 @@ import torch
 from references import random_problem
 from torch.autograd import gradcheck
 
-from lvmdc import ClassBlocks, JointFeatureMap, joint
+from lvmdc import ClassBlocks, JointFeatureMap, joint, mapped
 from lvmdc.distributions import LinearPrediction, LogLinear, Uniform
 from lvmdc.inference import best
 from lvmdc.joint import product
@@ -19,7 +19,7 @@ def random_table(n_classes, d, dtype=torch.float64):
 
 @pytest.fixture
 def tiny_chunks(monkeypatch):
-    monkeypatch.setattr(joint, "CHUNK_NUMBERS", 7)  # two rows of three numbers
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 7)  # two rows of three numbers
 
 
 @pytest.mark.usefixtures("tiny_chunks")
@@ -93,11 +93,10 @@ def test_derivative_through_half_precision_features_is_that_of_widened_ones(dtyp
 
 
 def test_no_widened_copy_of_all_half_precision_features_is_made(monkeypatch):
-    monkeypatch.setattr(joint, "CHUNK_NUMBERS", 300)
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 300)
     seen = []
-    monkeypatch.setattr(
-        joint, "_chunks", lambda features, split=joint._chunks: seen.extend(p.numel() for p in split(features)) or split(features)
-    )
+    split = mapped.row_chunks
+    monkeypatch.setattr(joint, "row_chunks", lambda features: (seen.append(part.numel()) or part for part in split(features)))
     product(torch.ones(1000, 3, dtype=torch.float16), torch.ones(2, 3, requires_grad=True)).sum().backward()
     assert max(seen) <= 300
     assert sum(seen) == 2 * 3000

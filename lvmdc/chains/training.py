@@ -38,7 +38,7 @@ class ChainTraining:
         return self.cccp.point
 
     @property
-    def passes(self) -> int:
+    def passes(self) -> float:
         """Passes over the sequences so far, of w and θ."""
         return self.hinge.passes + self.extra_passes
 

@@ -7,6 +7,18 @@ from lvmdc.features.cnn import CNN
 from lvmdc.features.combined import Concatenated
 from lvmdc.features.file import FileFeatures
 from lvmdc.features.hog import HOG
+from lvmdc.features.kernel_map import KernelMap
 from lvmdc.features.truth import true_candidate
 
-__all__ = ["CNN", "HOG", "Concatenated", "Features", "FileFeatures", "build_candidates", "cache_key", "cache_path", "true_candidate"]
+__all__ = [
+    "CNN",
+    "HOG",
+    "Concatenated",
+    "Features",
+    "FileFeatures",
+    "KernelMap",
+    "build_candidates",
+    "cache_key",
+    "cache_path",
+    "true_candidate",
+]

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from torch import Tensor
 from tqdm import tqdm
 
+from lvmdc import distributed
 from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.joint import ClassBlocks, JointFeatureMap
@@ -37,15 +38,18 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         seed: of everything random.
         n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.
         max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
-        solver: of (14): `n_slack`, the fastest, or `one_slack`, the cutting plane of the paper.
+        solver: of (14): `n_slack`, the fastest; `one_slack`, the cutting plane of the paper; `frank_wolfe`, a few samples at a time; or
+            `pegasos`, stochastic subgradients, for a `tol` of some percent.
         cccp: of (13): `strict` solves (14) before h* moves, as in Algorithm 1; `eager` moves it after every pass that lowered (13), which
             is faster and ends lower, but forgets a good start; `self_paced` begins with the samples that w explains well.
         n_classes: K; one more than the highest y where not given.
         joint: a joint feature map of one's own; class blocks where not given.
-        memory_budget: bytes for Δ between candidates; a quarter of what is free where not given.
+        memory_budget: bytes for Δ between candidates, and as many for what the solver copies of features on disk; a quarter of what is
+            free where not given.
         verbose: show a progress bar.
     """
 
+    over_ranks: bool = False  # whether it learns from a set that is divided over the ranks of torch.distributed
     coef_: Tensor
     history_: list[dict[str, float]]
 
@@ -111,7 +115,9 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         self.seed_ = self.seed if seed is None else seed
         candidates = checks.check_candidates(candidates).detach()  # learned from as they are: exact solvers need no gradient of them
         labels = candidates.outputs(y, self.n_classes)
-        self.n_classes_ = int(labels.max()) + 1 if self.n_classes is None else self.n_classes
+        if candidates.shard is not None:
+            self.check_over_ranks()
+        self.n_classes_ = int(distributed.highest(candidates, float(labels.max()))) + 1 if self.n_classes is None else self.n_classes
         self.n_features_in_ = candidates.n_features
         self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
         self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
@@ -173,6 +179,17 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
 
+    def check_over_ranks(self) -> None:
+        """Refuse what cannot be learned over several ranks: a rank may know no more of the others' samples than sums."""
+        name = type(self).__name__
+        if not self.over_ranks:
+            raise ValueError(f"{name} learns in one process; over several ranks there are LSVM, ILSVM, DISC and Supervised")
+        if self.solver != "one_slack" or self.cccp != "strict":
+            raise ValueError(
+                "learning over several ranks needs solver='one_slack' and cccp='strict', whose cuts are sums over samples,"
+                f" but they are {self.solver!r} and {self.cccp!r}"
+            )
+
     # ---- keeping and resuming ------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -206,14 +223,16 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
 
     def _training_state(self) -> dict[str, Any]:
         t = self._training
-        return {"cccp": t.cccp.state(), "p": t.p, "extra_passes": t.extra_passes, "samples": len(t.candidates), "seed": self.seed_}
+        p, n = distributed.gather(t.candidates, t.p, "candidates"), distributed.n_samples(t.candidates)
+        return {"cccp": t.cccp.state(), "p": p, "extra_passes": t.extra_passes, "samples": n, "seed": self.seed_}
 
     def _load_training(self, state: dict[str, Any]) -> None:
         t = self._training
-        if state["samples"] != len(t.candidates):
-            raise ValueError(f"the state was learned from {state['samples']} samples, but there are {len(t.candidates)}")
+        if state["samples"] != (n := distributed.n_samples(t.candidates)):
+            raise ValueError(f"the state was learned from {state['samples']} samples, but there are {n}")
         t.cccp.load_state(state["cccp"])
-        t.p, t.extra_passes, self.seed_ = state["p"].to(t.p), state["extra_passes"], state["seed"]
+        t.p, t.extra_passes = distributed.own(t.candidates, state["p"].to(t.p), "candidates"), state["extra_passes"]
+        self.seed_ = state["seed"]
 
     # ---- using ---------------------------------------------------------------------------------------------------
 

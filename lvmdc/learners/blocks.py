@@ -4,6 +4,7 @@ from abc import abstractmethod
 
 import torch
 
+from lvmdc import distributed
 from lvmdc.learners.base import LatentLearner
 from lvmdc.objective import Objective
 
@@ -12,6 +13,8 @@ MAX_ROUNDS = 100  # CCCP rounds in one outer iteration at most
 
 class BlockLearner(LatentLearner):
     """An outer iteration is the w block (13), then the posterior block; learning stops when together they gain less than C·ε."""
+
+    over_ranks = True
 
     @abstractmethod
     def _step_posterior(self) -> float:
@@ -27,7 +30,8 @@ class BlockLearner(LatentLearner):
         gained = self._step_posterior()
         decrease = w_block.decrease + gained
         # A w block that has converged has nothing left to do where the posterior asks for the same losses, as when Δ does not depend on h.
-        over = decrease <= t.cccp.tolerance or torch.equal(expected_loss, t.expected_loss())
+        same = distributed.highest(t.candidates, float(not torch.equal(expected_loss, t.expected_loss()))) == 0
+        over = decrease <= t.cccp.tolerance or same
         self.converged_ = w_block.converged and over
         row = {**self._objective().terms(), **t.measures()}
         return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}

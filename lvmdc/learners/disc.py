@@ -111,6 +111,11 @@ class DISC(BlockLearner):
         if not isinstance(self.conditional, nn.Module):
             checks.check_choice("conditional", self.conditional, ("log_linear", "uniform"))
 
+    def check_over_ranks(self) -> None:
+        super().check_over_ranks()
+        if isinstance(self.conditional, nn.Module) or self.theta_solver != "lbfgs":
+            raise ValueError("learning over several ranks needs a log-linear or uniform conditional= and theta_solver='lbfgs'")
+
     def _begin(self) -> None:
         self.model_ = self._make_conditional(self._zero_theta(self._training.candidates))
         self._refresh()

@@ -39,7 +39,7 @@ class ILSVM(BlockLearner):
         rows = segment_argmax(score.masked_fill(-loss < least, -torch.inf), t.candidates.counts)
         t.p = t.delta(torch.where(t.known >= 0, t.known, rows))
         after = t.bound.expected_at(t.p, y_hat, predicted)
-        return self.C * float((before - after).double().mean())
+        return self.C * t.mean(before - after)
 
     def _conditional(self) -> ConditionalModel:
         return Imputed(self.coef_, self.joint_)

@@ -42,6 +42,8 @@ class LSVM(LatentLearner):
     (tensor([0, 1]), tensor([0, 0]))
     """
 
+    over_ranks = True
+
     def _begin(self) -> None:
         """The posterior starts where h* does."""
 

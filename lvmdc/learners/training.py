@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import Conditional, score_dtype
 from lvmdc.inference import best
@@ -27,7 +28,7 @@ class Training:
     def __init__(self, learner: LatentLearner, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor):
         self.candidates, self.y, self.known, self.C = candidates, y, known, learner.C
         self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
-        self.hinge = StructuredHinge(candidates, y, learner.joint_, learner.C, known)
+        self.hinge = StructuredHinge(candidates, y, learner.joint_, learner.C, known, learner.memory_budget)
         self.start = starting_weights(learner.init, candidates, allowed, learner.seed_, given, known)
         truth = Truth(self.hinge, self.start)
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
@@ -41,7 +42,7 @@ class Training:
         return self.cccp.point
 
     @property
-    def passes(self) -> int:
+    def passes(self) -> float:
         """Passes over the features so far, of w and θ."""
         return self.hinge.passes + self.extra_passes
 
@@ -68,14 +69,18 @@ class Training:
     def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:
         """(11) by its terms, under the current w and posterior."""
         xi = slack(self.candidates, self.point.scores, self.expected_loss(), self.y, self.known)
-        diversity = float(self.bound.diversity(self.p).double().mean())
-        return Objective(half_square(self.point.w), theta_norm, float(xi.double().mean()), diversity, self.C, beta)
+        diversity = self.mean(self.bound.diversity(self.p))
+        return Objective(half_square(self.point.w), theta_norm, self.mean(xi), diversity, self.C, beta)
+
+    def mean(self, values: Tensor) -> float:
+        """Over the samples of all ranks."""
+        return float(distributed.mean(self.candidates, values))
 
     def measures(self) -> dict[str, float]:
         """Columns of the history beside the objective: the expected loss of the prediction (8), class error, entropy of the posterior."""
         y_hat, rows = best(self.candidates, self.point.scores)
         return {
-            "loss": float(self.bound.expected_at(self.p, y_hat, rows).double().mean()),
-            "error": float((y_hat != self.y).double().mean()),
-            "entropy": float(Conditional(self.candidates, self.y, self.p).entropy().double().mean()),
+            "loss": self.mean(self.bound.expected_at(self.p, y_hat, rows)),
+            "error": self.mean(y_hat != self.y),
+            "entropy": self.mean(Conditional(self.candidates, self.y, self.p).entropy()),
         }

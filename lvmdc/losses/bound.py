@@ -42,7 +42,7 @@ class BoundLoss:
             return self._every_class(p)
         sample = self.candidates.sample
         cost = self._cost.to(p.dtype) * segment_sum(p, self.candidates.counts)[:, None]  # (n, K)
-        return cost[sample].scatter(1, self.y[sample, None], self.within_class(p)[:, None])
+        return cost[sample].scatter_(1, self.y[sample, None], self.within_class(p)[:, None])
 
     def within_class(self, p: Tensor) -> Tensor:
         """Δ_i(y_i, h; θ), the column of the sample's own class, (T,) → (T,), differentiable in p."""

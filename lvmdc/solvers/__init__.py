@@ -1,13 +1,15 @@
-"""One block each: the cutting plane for (14), CCCP for (13), L-BFGS and stochastic subgradients for (16)."""
+"""One block each: four solvers of (14), CCCP for (13), L-BFGS and stochastic subgradients for (16)."""
 
 from lvmdc.solvers.cccp import CCCP, Round
-from lvmdc.solvers.choice import Rounds, WSolver, latent_block
+from lvmdc.solvers.choice import Rounds, WSolver, convex_solver, latent_block
 from lvmdc.solvers.eager import EagerCCCP
+from lvmdc.solvers.frank_wolfe import FrankWolfe
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import log_linear_lbfgs
 from lvmdc.solvers.n_slack import NSlack
 from lvmdc.solvers.one_slack import OneSlack, Solution
+from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd, subgradient
 from lvmdc.solvers.start import Init, starting_weights
@@ -16,9 +18,11 @@ from lvmdc.solvers.truth import Truth
 __all__ = [
     "CCCP",
     "EagerCCCP",
+    "FrankWolfe",
     "Init",
     "NSlack",
     "OneSlack",
+    "Pegasos",
     "Point",
     "PosteriorProblem",
     "Round",
@@ -28,6 +32,7 @@ __all__ = [
     "ThetaBound",
     "Truth",
     "WSolver",
+    "convex_solver",
     "latent_block",
     "lbfgs",
     "log_linear_lbfgs",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.one_slack import Solution, rounding
 from lvmdc.solvers.truth import Truth
@@ -77,14 +78,22 @@ class LatentBlock(ABC):
 
     def state(self) -> dict[str, Any]:
         """Tensors and numbers from which `load_state` goes on as if never interrupted."""
-        truth = {"rows": self.truth.rows, "weights": self.truth.weights}
+        c, rows, weights = self.hinge.candidates, self.truth.rows, self.truth.weights
+        truth = {
+            "rows": None if rows is None else distributed.gather(c, rows + distributed.first_row(c), "samples"),
+            "weights": None if weights is None else distributed.gather(c, weights, "candidates"),
+        }
         return {"w": self.point.w, "truth": truth, "tolerance": self.tolerance, "passes": self.hinge.passes, "solver": self.solver.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
         device = self.point.w.device
         self.point = self.hinge.at(state["w"].to(device))
-        self.truth = Truth(self.hinge, **{name: None if t is None else t.to(device) for name, t in state["truth"].items()})
+        c, rows, weights = self.hinge.candidates, state["truth"]["rows"], state["truth"]["weights"]
+        if rows is not None:
+            self.truth = Truth(self.hinge, rows=distributed.own(c, rows.to(device), "samples") - distributed.first_row(c))
+        else:
+            self.truth = Truth(self.hinge, distributed.own(c, weights.to(device), "candidates"))
         self.tolerance, self.hinge.passes = state["tolerance"], state["passes"]
         self.solver.load_state(state["solver"])
 

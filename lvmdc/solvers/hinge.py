@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.inference import best, best_of_class, best_value
 from lvmdc.joint import JointFeatureMap
@@ -40,6 +41,8 @@ class StructuredHinge:
     Args:
         known: (n,) packed row of the true h where it is known, −1 where not.
 
+        limit: bytes for the vectors of planes, where they are kept apart from the candidates.
+
     `weight` (n,) multiplies the slack of each sample, as self-paced learning asks; None: all count alike.
 
     >>> from lvmdc.joint import ClassBlocks
@@ -48,11 +51,13 @@ class StructuredHinge:
     10.0
     """
 
-    def __init__(self, candidates: Candidates, y: Tensor, joint: JointFeatureMap, C: float, known: Tensor | None = None):
-        self.candidates, self.y, self.joint, self.C = candidates, y, joint, C
+    def __init__(
+        self, candidates: Candidates, y: Tensor, joint: JointFeatureMap, C: float, known: Tensor | None = None, limit: int | None = None
+    ):
+        self.candidates, self.y, self.joint, self.C, self.limit = candidates, y, joint, C, limit
         self.known = torch.full_like(y, -1) if known is None else known
         self.weight: Tensor | None = None
-        self.passes = 0
+        self.passes: float = 0  # of which the oracle of a few samples is a part
 
     @cached_property
     def n_classes(self) -> int:
@@ -87,7 +92,7 @@ class StructuredHinge:
     def mean(self, values: Tensor) -> float:
         """Σ_i v_i values_i / n in float64, v the weights of the samples."""
         values = values.double()
-        return float((values if self.weight is None else values * self.weights).mean())
+        return float(distributed.mean(self.candidates, values if self.weight is None else values * self.weights))
 
     def value_at_origin(self, expected_loss: Tensor) -> float:
         """(13), and (14) whatever h* is, at w = 0: all that learning starts from."""
@@ -124,4 +129,5 @@ class StructuredHinge:
 
     def mean_psi(self, y: Tensor, rows: Tensor) -> Tensor:
         """(D,) the mean over the samples of Ψ at a selection, one (y, h) for each."""
-        return self.joint.sum(self.candidates, y, rows, self.weight) / len(self.candidates)
+        c = self.candidates
+        return distributed.total(c, self.joint.sum(c, y, rows, self.weight)) / distributed.n_samples(c)

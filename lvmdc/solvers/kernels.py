@@ -7,7 +7,8 @@ All tables are (n, M), of which the first `count[i]` columns of row i are in use
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 # Sums may be reordered, which is what vector instructions need, but −inf stays −inf.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -21,6 +22,84 @@ def dot(a: Array, b: Array) -> float:  # pragma: no cover
     for k in range(1, len(a)):
         total += a[k] * b[k]
     return total
+
+
+def widened(vectors: Array, slot: int, room: Array) -> Array:
+    """A row of `vectors`; one of float16, held as its bits, is widened into `room` (d',), as numba has no float16.
+
+    A number's sign, exponent and digits are shifted to where float32 has them, which leaves the exponent short by 112.
+    """
+    raise NotImplementedError("for compiled loops only")
+
+
+@overload(widened)
+def _widened(vectors: Any, slot: Any, room: Any) -> Any:
+    def half(vectors: Any, slot: Any, room: Any) -> Any:  # pragma: no cover
+        source, into = vectors[slot], room.view(np.uint32)
+        for k in range(len(source)):
+            number = np.uint32(source[k])
+            into[k] = ((number & np.uint32(0x7FFF)) << np.uint32(13)) | ((number & np.uint32(0x8000)) << np.uint32(16))
+        for k in range(len(source)):
+            room[k] *= np.float32(2.0**112)
+        return room
+
+    def whole(vectors: Any, slot: Any, room: Any) -> Any:  # pragma: no cover
+        return vectors[slot]
+
+    return half if vectors.dtype == types.uint16 else whole
+
+
+@njit(cache=True, fastmath=FAST)
+def plane_values(
+    vectors: Array, w: Array, vec: Array, blk: Array, loss: Array, alpha: Array, value: Array
+) -> tuple[float, float]:  # pragma: no cover
+    """w·Ψ + Δ of the planes of one sample, into `value`; their sum by weight, and the greatest."""
+    mixed, most, room = 0.0, -np.inf, np.empty(w.shape[1], w.dtype)
+    for p in range(len(vec)):
+        value[p] = loss[p] + dot(w[blk[p]], widened(vectors, vec[p], room))
+        mixed += alpha[p] * value[p]
+        most = max(most, value[p])
+    return mixed, most
+
+
+@njit(cache=True, fastmath=FAST)
+def pairwise(value: Array, alpha: Array, gram: Array, change: Array, steps: int, least: float) -> None:  # pragma: no cover
+    """Up to `steps` pairwise steps for one sample: the plane of least value gives weight to the plane of greatest value, as much as is
+    best for the dual, which is a quadratic along that line, until they differ by `least`. `change` gathers what each was given."""
+    for _ in range(steps):
+        high, low = 0, -1
+        for p in range(len(value)):
+            if value[p] > value[high]:
+                high = p
+            if alpha[p] > 0.0 and (low < 0 or value[p] < value[low]):
+                low = p
+        rise = value[high] - value[low]
+        if rise <= least:
+            break
+        bend = gram[high, high] - 2.0 * gram[high, low] + gram[low, low]
+        step = alpha[low]
+        if step * bend > rise:
+            step = rise / bend
+            alpha[low] -= step
+        else:
+            alpha[low] = 0.0
+        alpha[high] += step
+        change[low] -= step
+        change[high] += step
+        for p in range(len(value)):
+            value[p] -= step * (gram[p, high] - gram[p, low])
+
+
+@njit(cache=True, fastmath=FAST)
+def move(vectors: Array, w: Array, vec: Array, blk: Array, change: Array) -> None:  # pragma: no cover
+    """w −= Σ change_p Ψ_p over the planes of one sample."""
+    room = np.empty(w.shape[1], w.dtype)
+    for p in range(len(vec)):
+        if change[p] != 0.0:
+            by = w.dtype.type(change[p])
+            block, vector = w[blk[p]], widened(vectors, vec[p], room)
+            for k in range(len(block)):
+                block[k] -= by * vector[k]
 
 
 @njit(cache=True, fastmath=FAST)
@@ -41,10 +120,9 @@ def sweeps(
 ) -> tuple[int, float]:  # pragma: no cover
     """Dual ascent over the planes that are known, in place: at most `rounds` over the samples, until their gap is below `target`.
 
-    For each sample up to `steps` pairwise steps: the plane of least value gives weight to the plane of greatest value, as much as is
-    best for the dual, which is a quadratic along that line. How many rounds it took, and the gap as the last one met it.
+    Up to `steps` pairwise steps for each sample. How many rounds it took, and the gap as the last one met it.
     """
-    value = np.empty(alpha.shape[1], vectors.dtype)
+    value = np.empty(alpha.shape[1], w.dtype)
     change = np.empty(alpha.shape[1])
     gap = 0.0
     last = np.full(len(count), np.inf)  # the gap of each sample when it was last visited
@@ -58,44 +136,14 @@ def sweeps(
             if last[i] <= small and r % REST:  # those at rest are looked after now and then
                 gap += last[i]
                 continue
-            mixed, most = 0.0, -np.inf
-            for p in range(m):
-                value[p] = loss[i, p] + dot(w[blk[i, p]], vectors[vec[i, p]])
-                mixed += alpha[i, p] * value[p]
-                most = max(most, value[p])
-                change[p] = 0.0
+            mixed, most = plane_values(vectors, w, vec[i, :m], blk[i, :m], loss[i], alpha[i], value)
             here = last[i] = total[i] * most - mixed
             gap += here
             if here <= small:
                 continue
-            for _ in range(steps):
-                high, low = 0, -1
-                for p in range(m):
-                    if value[p] > value[high]:
-                        high = p
-                    if alpha[i, p] > 0.0 and (low < 0 or value[p] < value[low]):
-                        low = p
-                rise = value[high] - value[low]
-                if rise * total[i] <= small:
-                    break
-                bend = gram[i, high, high] - 2.0 * gram[i, high, low] + gram[i, low, low]
-                step = alpha[i, low]
-                if step * bend > rise:
-                    step = rise / bend
-                    alpha[i, low] -= step
-                else:
-                    alpha[i, low] = 0.0
-                alpha[i, high] += step
-                change[low] -= step
-                change[high] += step
-                for p in range(m):
-                    value[p] -= step * (gram[i, p, high] - gram[i, p, low])
-            for p in range(m):
-                if change[p] != 0.0:
-                    by = vectors.dtype.type(change[p])
-                    block, vector = w[blk[i, p]], vectors[vec[i, p]]
-                    for k in range(len(block)):
-                        block[k] -= by * vector[k]
+            change[:m] = 0.0
+            pairwise(value[:m], alpha[i], gram[i], change, steps, small / total[i])
+            move(vectors, w, vec[i, :m], blk[i, :m], change)
         if gap <= target:
             return r + 1, gap
     return rounds, gap
@@ -104,10 +152,11 @@ def sweeps(
 @njit(cache=True, fastmath=FAST)
 def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
     """out −= Σ α_p Ψ_p in float64."""
+    room = np.empty(out.shape[1], np.float32)  # of half precision alone
     for i in range(len(count)):
         for p in range(count[i]):
             if alpha[i, p] != 0.0:
-                by, block, vector = alpha[i, p], out[blk[i, p]], vectors[vec[i, p]]
+                by, block, vector = alpha[i, p], out[blk[i, p]], widened(vectors, vec[i, p], room)
                 for k in range(len(block)):
                     block[k] -= by * vector[k]
 
@@ -170,12 +219,14 @@ def missing(
 @njit(cache=True, fastmath=FAST)
 def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Array, count: Array, gram: Array) -> None:  # pragma: no cover
     """The rows and columns of `gram` that new planes need; planes in different blocks are orthogonal."""
+    one, two = np.empty(vectors.shape[1], gram.dtype), np.empty(vectors.shape[1], gram.dtype)
     for j in range(len(samples)):
         i, p = samples[j], places[j]
+        new = widened(vectors, vec[i, p], one)
         for q in range(count[i]):
-            product = vectors.dtype.type(0.0)
+            product = gram.dtype.type(0.0)
             if blk[i, q] == blk[i, p]:
-                product = dot(vectors[vec[i, p]], vectors[vec[i, q]])
+                product = dot(new, widened(vectors, vec[i, q], two))
             gram[i, p, q] = gram[i, q, p] = product
 
 
@@ -185,7 +236,7 @@ def drop_idle(
 ) -> None:  # pragma: no cover
     """Forget planes that have had no weight for `patience` passes, in samples that count; the others keep their order."""
     for i in range(len(count)):
-        if alpha[i, : count[i]].max() <= 0.0:
+        if count[i] == 0 or alpha[i, : count[i]].max() <= 0.0:
             continue
         kept = 0
         for p in range(count[i]):

@@ -9,8 +9,8 @@ from collections import deque
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.distributions.conditional import LogLinear
-from lvmdc.solvers.linear import finite
 from lvmdc.solvers.posterior import PosteriorProblem
 from lvmdc.solvers.quasi_newton import inverse
 
@@ -38,7 +38,7 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
         scores = problem.model.scores(problem.candidates, y).double()
     risk, slopes = _risk(problem, scores)
     value = first = J / 2 * float(theta @ theta) + risk
-    gradient = J * theta + model.joint.own_transpose(phi, slopes, y)
+    gradient = J * theta + distributed.total(phi, model.joint.own_transpose(phi, slopes, y))
     pairs: deque[tuple[Tensor, Tensor]] = deque(maxlen=MEMORY)
     before = deque([value], maxlen=WINDOW)
     for _ in range(MAX_ITER):
@@ -47,9 +47,9 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
         if not fall < 0:
             break
         with torch.no_grad():
-            rise = finite(model.joint.own_scores(phi, along, y))
+            rise = _finite(model.joint.own_scores(phi, along, y))
         # Without a curvature the length of the gradient means nothing: what matters is how far the scores move.
-        start = 1.0 if pairs else 1 / max(float(rise.abs().max()), 1e-300)
+        start = 1.0 if pairs else 1 / max(distributed.highest(phi, float(rise.abs().max())), 1e-300)
         found = _search(problem, J, theta, scores, along, rise, value, fall, start)
         problem.evaluations += 1
         if found is None:
@@ -59,7 +59,7 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
             continue
         step, value, slopes = found
         theta, scores = theta + step * along, scores + step * rise
-        old, gradient = gradient, J * theta + model.joint.own_transpose(phi, slopes, y)
+        old, gradient = gradient, J * theta + distributed.total(phi, model.joint.own_transpose(phi, slopes, y))
         if float(along @ (gradient - old)) > 0:
             pairs.append((step * along, gradient - old))
         if len(before) == WINDOW and before[0] - value <= tol:
@@ -75,7 +75,7 @@ def _risk(problem: PosteriorProblem, scores: Tensor) -> tuple[float, Tensor]:
     scores = scores.to(problem.scores.dtype).requires_grad_()
     value = problem.risk(problem.posterior_of(scores))
     (slopes,) = torch.autograd.grad(value, scores)
-    return float(value.detach()), slopes.detach()
+    return float(distributed.total(problem.candidates, value.detach())), slopes.detach()
 
 
 def _search(
@@ -91,8 +91,13 @@ def _search(
             high = step
         else:
             kept = step, here, slopes
-            if tilt + step * bend + float(slopes.double() @ rise) >= LESS * fall:
+            if tilt + step * bend + float(distributed.total(problem.candidates, _finite(slopes) @ rise)) >= LESS * fall:
                 break
             low = step
         step = 2 * step if high == float("inf") else (low + high) / 2
     return kept
+
+
+def _finite(scores: Tensor) -> Tensor:
+    """In float64, 0 for a candidate that the class lacks."""
+    return scores.double().masked_fill(~scores.isfinite(), 0.0)

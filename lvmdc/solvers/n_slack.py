@@ -65,6 +65,7 @@ class NSlack:
         self.mixture: Truth | None = None  # what a start of mixtures is made of
         self.rounds = 0  # over the known planes, so far
         self.unseen = np.inf  # what of the gap the last pass met by planes that were not known
+        self.gaps = np.full(len(hinge.y), np.inf)  # that of each sample, as the last pass met it
         c = hinge.candidates
         self._starts, self._counts, self._y, self._known = (t.cpu().numpy() for t in (c.offsets, c.counts, hinge.y, hinge.known))
 
@@ -143,13 +144,19 @@ class NSlack:
             goal: the gap that is asked for.
             share: to which share of what only unknown planes can give the known ones are solved first.
         """
-        hinge, p = self.hinge, self.planes
+        p = self.planes
         assert p is not None
         order = np.random.default_rng([self.seed, self.rounds]).permutation(len(self._counts))
-        work = self.w.reshape(p.n_blocks, -1).astype(p.vectors.dtype)
+        work = self.w.reshape(p.n_blocks, -1).astype(p.gram.dtype)
         tables = (p.vectors, work, p.vec, p.blk, p.loss, p.alpha, p.count, p.gram, self.total)
         rounds, _ = kernels.sweeps(order, *tables, STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)
         self.rounds += rounds
+        return self.examine()
+
+    def examine(self) -> Pass:
+        """One pass over the features at the w that the weights give, which finds its exact gap and new planes."""
+        hinge, p = self.hinge, self.planes
+        assert p is not None
         p.rescale(self.total)
         w = self.w = p.w(self.truth, self.total)
         point = hinge.at(torch.from_numpy(w).to(hinge.candidates.device))
@@ -157,6 +164,7 @@ class NSlack:
         value, where = kernels.class_maxima(scores, self.losses, self._starts, self._counts)
         planes = np.where(p.used, self._look_up(scores, point.scores) + p.loss, 0.0)
         mixed, augmented = (p.alpha * planes).sum(axis=1), float(self.total @ value.max(axis=1))
+        self.gaps = self.total * value.max(axis=1) - mixed
         # What only the new planes can give.
         known = np.where(p.used, planes, -np.inf).max(axis=1)
         self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
@@ -171,7 +179,7 @@ class NSlack:
         )
         p.drop_idle(PATIENCE)
         level = mixed / np.where(self.total > 0, self.total, 1.0)
-        p.add(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
+        p.add_fitting(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
         p.loss[:] = self._look_up(self.losses, self.expected_loss)
         return found  # of the weights before new planes came, which have none
 

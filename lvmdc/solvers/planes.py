@@ -6,6 +6,7 @@ from torch import Tensor
 
 from lvmdc.solvers import kernels
 from lvmdc.solvers.hinge import StructuredHinge
+from lvmdc.solvers.plane_vectors import PlaneVectors
 from lvmdc.solvers.truth import Truth
 
 ROOM = 16  # planes of a sample that tables have room for at first
@@ -36,16 +37,17 @@ class Planes:
     def __init__(self, hinge: StructuredHinge):
         self.hinge = hinge
         n = len(hinge.candidates)
-        empty, _ = hinge.joint.vectors(hinge.candidates, hinge.y[:0], hinge.y[:0])
-        stored = hinge.joint.stored_vectors(hinge.candidates)
-        self.shared = stored is not None and stored.device.type == "cpu"  # no copies needed: a plane's vector is at its row
-        self.vectors = (stored if stored is not None and self.shared else empty.cpu()).numpy()
-        self.n_blocks = hinge.size // empty.shape[1]
+        self.store = PlaneVectors(hinge)
+        self.n_blocks = self.store.n_blocks
         self.count = np.zeros(n, np.int64)
         for name, dtype in COLUMNS.items():
             setattr(self, name, np.zeros((n, ROOM), dtype))
-        self.gram = np.zeros((n, ROOM, ROOM), self.vectors.dtype)
-        self._free = np.arange(0)
+        self.gram = np.zeros((n, ROOM, ROOM), self.store.dtype)
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """The table that `vec` points into."""
+        return self.store.data
 
     @property
     def used(self) -> np.ndarray:
@@ -58,25 +60,47 @@ class Planes:
         """Planes (class, packed row), at most one of each kind and none that is there, without weight yet."""
         if len(samples) == 0:
             return
-        if self.shared:
-            self._place(samples, rows, classes, rows, classes)
-        else:
-            chosen = torch.from_numpy(classes).to(self.hinge.y), torch.from_numpy(rows).to(self.hinge.y)
-            vectors, blocks = self.hinge.joint.vectors(self.hinge.candidates, *chosen)
-            self._place(samples, rows, classes, self._store(vectors), blocks.cpu().numpy())
+        if not self._make_room(rows):
+            raise ValueError(self.store.message(self.store.lacking(rows)))
+        slots, blocks = self.store.place(rows, classes)
+        self._place(samples, rows, classes, slots, blocks)
+
+    def add_fitting(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray) -> None:
+        """`add` as many as there is room for: of every sample's new planes, the foremost first."""
+        if len(samples) and not self._make_room(rows):
+            rank, room = _rank(samples), self._room(len(rows))
+            least = next((k for k in range(int(rank.max()), 0, -1) if self.store.lacking(rows[rank < k]) <= room), 0)
+            kept = np.flatnonzero(rank < max(least, 1))
+            kept = kept if least else kept[:room]  # the others have their turn when these have what they need
+            if len(kept) == 0:
+                raise ValueError(self.store.message(1))
+            samples, rows, classes = samples[kept], rows[kept], classes[kept]
+        self.add(samples, rows, classes)
+
+    def _make_room(self, rows: np.ndarray) -> bool:
+        """Whether the vectors of planes at packed rows fit, if need be after those without weight were forgotten."""
+        for again in (False, True):
+            if again:
+                self.drop_idle(1)
+            self._room(self.store.lacking(rows))  # which may forget some of those that are there
+            if self.store.lacking(rows) <= self._room(0):
+                return True
+        return False
+
+    def _room(self, wanted: int) -> int:
+        return self.store.room(lambda: self.vec[self.used], wanted)
 
     def add_mixture(self, samples: np.ndarray, truth: Truth) -> None:
-        """The truth of each sample as a plane, where it is a mixture of candidates: as good a lower bound as its parts."""
+        """The truth of each sample as its first plane, where it is a mixture of candidates: as good a lower bound as its parts."""
         vectors, blocks = (t.cpu() for t in truth.vectors())
-        if self.shared:  # mixtures are not among the rows
-            self.vectors, self.shared = np.zeros((0, vectors.shape[1]), self.vectors.dtype), False
-        slots = self._store(vectors[torch.from_numpy(samples)])
+        self.store.own_table()  # mixtures are not among the rows, nor exact in half precision
+        if self._room(len(samples)) < len(samples):
+            raise ValueError(self.store.message(len(samples)))
+        slots = self.store.keep(vectors[torch.from_numpy(samples)])
         self._place(samples, np.full(len(samples), MIXTURE), self.hinge.y.cpu().numpy()[samples], slots, blocks.numpy()[samples])
 
     def _place(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray, slots: np.ndarray, blocks: np.ndarray) -> None:
-        # The how-manieth new plane of its sample each one is: the order is by sample, as all callers have it.
-        _, first, length = np.unique(samples, return_index=True, return_counts=True)
-        places = self.count[samples] + np.arange(len(samples)) - np.repeat(first, length)
+        places = self.count[samples] + _rank(samples)
         self._reserve(int(places.max()) + 1)
         np.add.at(self.count, samples, 1)
         new = {"vec": slots, "blk": blocks, "row": rows, "cls": classes, "loss": 0.0, "alpha": 0.0, "idle": 0}
@@ -86,28 +110,11 @@ class Planes:
 
     def _reserve(self, room: int) -> None:
         """Make the tables wide enough."""
-        more = max(room, 2 * self.gram.shape[1]) - self.gram.shape[1]
+        more = max(room, 3 * self.gram.shape[1] // 2) - self.gram.shape[1]
         if room > self.gram.shape[1]:
             for name in COLUMNS:
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self.gram = np.pad(self.gram, ((0, 0), (0, more), (0, more)))
-
-    def _store(self, vectors: Tensor) -> np.ndarray:
-        """Keep vectors (m, d') in places (m,) that no plane needs any more, or in new ones."""
-        m = len(vectors)
-        if len(self._free) < m:
-            unused = np.ones(len(self.vectors), bool)
-            unused[self.vec[self.used]] = False
-            self._free = np.flatnonzero(unused)
-        if len(self._free) < m:
-            size = len(self.vectors)
-            grown = np.empty((max(size + m, size * 3 // 2), self.vectors.shape[1]), self.vectors.dtype)
-            grown[:size] = self.vectors
-            self._free = np.concatenate([self._free, np.arange(size, len(grown))])
-            self.vectors = grown
-        slots, self._free = self._free[:m], self._free[m:]
-        self.vectors[slots] = vectors.cpu().numpy()
-        return slots
 
     def drop_idle(self, patience: int) -> None:
         """Forget planes that have had no weight for `patience` calls of this, if their sample has others that have."""
@@ -130,7 +137,7 @@ class Planes:
         moved = moved[self.alpha[moved, place[moved]] > 0]
         absent = moved[self.find(new, y)[moved] < 0]
         self.add(absent, new[absent], y[absent])
-        to = self.find(new, y)
+        place, to = self.find(old, y), self.find(new, y)  # again: to make room, planes without weight may have gone
         self.alpha[moved, to[moved]] += self.alpha[moved, place[moved]]
         self.alpha[moved, place[moved]] = 0.0
 
@@ -144,8 +151,8 @@ class Planes:
 
     def w(self, truth: Truth, total: np.ndarray) -> np.ndarray:
         """(D,) in float64: Σ_i (total_i Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip)."""
-        shape = self.n_blocks, self.vectors.shape[1]
-        if truth.rows is None or not self.shared:
+        shape = self.n_blocks, self.store.length
+        if truth.rows is None or not self.store.shared:
             out = self.hinge.C * truth.mean.cpu().numpy().reshape(shape)
         else:  # the same sum, without a copy of the rows in float64
             out, column = np.zeros(shape), np.s_[:, None]
@@ -173,3 +180,9 @@ class Planes:
         used = self.used
         for name in ("alpha", "idle"):
             getattr(self, name)[used] = state[name].numpy()
+
+
+def _rank(samples: np.ndarray) -> np.ndarray:
+    """(m,): the how-manieth of its sample each one is, where samples stand in order, as all callers have them."""
+    _, first, length = np.unique(samples, return_index=True, return_counts=True)
+    return np.arange(len(samples)) - np.repeat(first, length)

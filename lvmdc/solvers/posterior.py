@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.distributions import ConditionalModel
 from lvmdc.inference import best, best_value
 from lvmdc.losses.bound import BoundLoss
@@ -71,8 +72,9 @@ class PosteriorProblem:
         return self.regulariser() + self.risk(self.posterior() if p is None else p)
 
     def risk(self, p: Tensor) -> Tensor:
-        """C/n Σ_i (B_i(w, θ) − β H_i(θ)) of a posterior (T,)."""
-        return self.C * (self.agreement(p) - self.beta * self.bound.diversity(p)).double().mean()
+        """C/n Σ_i (B_i(w, θ) − β H_i(θ)) of a posterior (T,), over the samples of this rank."""
+        each = (self.agreement(p) - self.beta * self.bound.diversity(p)).double()
+        return self.C * (each.mean() if self.candidates.shard is None else each.sum() / distributed.n_samples(self.candidates))
 
     def regulariser(self) -> Tensor:
         """J/2 ‖θ‖²."""

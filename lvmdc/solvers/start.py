@@ -5,6 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.losses.overlap import OverlapLoss
@@ -48,8 +49,10 @@ def _starting_rows(init: Init, candidates: Candidates, allowed: Tensor, uniform:
         return given
     if init == "random":
         # Drawn on the CPU so that a seed means the same start on every device.
-        draw = torch.rand(candidates.n_candidates, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        preference = draw.to(candidates.device)
+        # For all ranks, so that it means the same start over any number of them.
+        whole = candidates.n_candidates if candidates.shard is None else candidates.shard.candidates[-1]
+        draw = torch.rand(whole, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        preference = distributed.own(candidates, draw, "candidates").to(candidates.device)
     elif init == "central":
         if candidates.boxes is None:
             raise ValueError("init='central' needs Candidates(..., boxes=…), but boxes is None")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.inference import own_class
 from lvmdc.segments import segment_sum
 
@@ -33,7 +34,8 @@ class Truth:
 
     def __init__(self, hinge: StructuredHinge, weights: Tensor | None = None, rows: Tensor | None = None):
         self.hinge = hinge
-        if weights is not None and int((weights > 0).sum()) == len(hinge.candidates):
+        single = weights is not None and int((weights > 0).sum()) == len(hinge.candidates)
+        if weights is not None and distributed.highest(hinge.candidates, float(not single)) == 0:  # on all ranks
             rows = (weights > 0).nonzero().flatten()
         self.rows, self.weights = rows, weights if rows is None else None
 
@@ -62,7 +64,7 @@ class Truth:
         weight = self.weights[used].double()
         if hinge.weight is not None:
             weight = weight * hinge.weight[sample]
-        return hinge.joint.sum(c, hinge.y[sample], used, weight) / len(c)
+        return distributed.total(c, hinge.joint.sum(c, hinge.y[sample], used, weight)) / distributed.n_samples(c)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         """(n, d'), (n,): Ψ of each sample's mixture as a vector in a block of w."""

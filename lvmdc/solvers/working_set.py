@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.solvers.hinge import StructuredHinge
 
 IDLE = 15  # master problems that a cut may sit out before it is dropped
@@ -74,14 +75,20 @@ class WorkingSet:
 
     def state(self) -> dict[str, Tensor]:
         """The selections and what cannot be had from them to the last bit: enough to go on as if never interrupted."""
-        return {"chosen": self._chosen, "gram": torch.from_numpy(self._gram), "idle": torch.from_numpy(self._idle)}
+        chosen = distributed.gather(self.hinge.candidates, self._chosen + self._first, "samples", dim=1)
+        return {"chosen": chosen, "gram": torch.from_numpy(self._gram), "idle": torch.from_numpy(self._idle)}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Take up the cuts of `state`; `rebase` comes next."""
-        self._chosen = state["chosen"].to(self._chosen.device)
+        self._chosen = distributed.own(self.hinge.candidates, state["chosen"].to(self._chosen.device), "samples", dim=1) - self._first
         self._gram, self._idle = state["gram"].cpu().numpy(), state["idle"].cpu().numpy()
         self._weight = self.hinge.weight
         self._set_psi()
+
+    @property
+    def _first(self) -> int:
+        """What a selection that the first row of this rank has under class 0 is in the whole set."""
+        return distributed.first_row(self.hinge.candidates) * self.hinge.n_classes
 
     def _set_psi(self) -> None:
         classes = self.hinge.n_classes
@@ -90,7 +97,8 @@ class WorkingSet:
 
     def _mean_loss(self, chosen: Tensor) -> np.ndarray:
         """(m,): the mean loss of selections (m, n), by the weights of the samples."""
-        return (self._expected_loss.flatten()[chosen].double() * self.hinge.weights).mean(dim=1).cpu().numpy()
+        losses = self._expected_loss.flatten()[chosen].double() * self.hinge.weights
+        return distributed.mean(self.hinge.candidates, losses, dim=1).cpu().numpy()
 
     def _keep(self, mask: np.ndarray) -> None:
         index = torch.from_numpy(np.flatnonzero(mask)).to(self._psi.device)

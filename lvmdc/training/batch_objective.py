@@ -12,6 +12,7 @@ from lvmdc.objective import Objective, slack
 from lvmdc.segments import segment_sum
 from lvmdc.solvers.posterior import PosteriorProblem, with_known
 from lvmdc.training.batches import Batch, TrainingSet
+from lvmdc.training.norms import Norm, norm_value
 
 
 class BatchObjective:
@@ -22,10 +23,13 @@ class BatchObjective:
     The expectation of each over batches is the objective of its block, (13) and (16). B_i is the learner's `theta_bound`. ‖w‖² and
     ‖θ‖² are over all parameters of a module. Without P_θ (LSVM), all mass lies on h*_i = argmax_h w·Ψ(x_i, y_i, h); where h is known,
     on that.
+
+    Args:
+        norm: what stands in the place of ½‖w‖²; of another than `l2` no derivative is given, since its proximal step sees to it.
     """
 
-    def __init__(self, learner: LatentLearner, p_w: Prediction, p_theta: ConditionalModel | None):
-        self.learner, self.p_w, self.p_theta = learner, p_w, p_theta
+    def __init__(self, learner: LatentLearner, p_w: Prediction, p_theta: ConditionalModel | None, norm: Norm = "l2"):
+        self.learner, self.p_w, self.p_theta, self.norm = learner, p_w, p_theta, norm
         self.C = learner.C
         self.J, self.beta = (learner.J, learner.beta) if isinstance(learner, DISC) else (0.0, 0.0)
 
@@ -59,7 +63,8 @@ class BatchObjective:
             xi = best_value(batch.candidates, scores + expected) - truth
         else:
             xi = slack(batch.candidates, scores, expected, batch.y, batch.known)
-        return self._norm(self.p_w) + self.C * xi.double().mean()
+        norm = self._norm(self.p_w) if self.norm == "l2" else 0.0
+        return norm + self.C * xi.double().mean()
 
     def posterior(self, batch: Batch, scores: Tensor, warm: bool = False) -> Tensor:
         """(T,): P_θ(h | x_i, y_i), without a derivative."""
@@ -90,7 +95,8 @@ class BatchObjective:
             sums += torch.stack([part.double().sum() for part in parts]).cpu()
         xi, diversity, loss, error, entropy = (sums / len(samples)).tolist()
         theta_norm = self.J * float(self._norm(self.p_theta)) if self.p_theta is not None else 0.0
-        objective = Objective(float(self._norm(self.p_w)), theta_norm, xi, diversity, self.C, self.beta)
+        (w_norm,) = [self._norm(self.p_w)] if self.norm == "l2" else [norm_value(self.norm, w) for w in self.p_w.parameters()]
+        objective = Objective(float(w_norm), theta_norm, xi, diversity, self.C, self.beta)
         return objective, {"loss": loss, "error": error, "entropy": entropy}
 
     def _problem(self, batch: Batch, scores: Tensor) -> PosteriorProblem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -19,6 +19,7 @@ from lvmdc.data.published_split import published_split
 from lvmdc.data.splits import split_by_class
 from lvmdc.features.base import Features
 from lvmdc.features.build import build_candidates
+from lvmdc.features.kernel_map import KernelMap
 from lvmdc.features.truth import true_candidate
 from lvmdc.proposals.base import Proposals
 
@@ -62,6 +63,7 @@ class LatentDataModule(pl.LightningDataModule):
         split: a file with the divisions that were published with the data (see `published_split`), of which `fold` chooses one.
         val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
+        kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
         batch_size: samples in a mini-batch of the stochastic solver; None: all of them at once, as the exact solver needs.
     """
 
@@ -79,6 +81,7 @@ class LatentDataModule(pl.LightningDataModule):
         progress: bool = True,
         samples: CandidateSet | None = None,
         split: str | Path | None = None,
+        kernel_map: KernelMap | None = None,
     ):
         super().__init__()
         if not 0 <= val_fraction < 1:
@@ -91,6 +94,7 @@ class LatentDataModule(pl.LightningDataModule):
             self.pictures, self.features = pictures, features
             self.proposals = proposals if isinstance(proposals, Proposals) else proposals(pictures)
         self.fold, self.fraction, self.split_seed, self.val_fraction, self.batch_size = fold, fraction, split_seed, val_fraction, batch_size
+        self.kernel_map = kernel_map or None  # a group that is empty says none
         self.train: Samples | None = None
         self.val: Samples | None = None
         self.test: Samples | None = None
@@ -117,6 +121,14 @@ class LatentDataModule(pl.LightningDataModule):
             groups = self.train.items.groups
             keep, held_out = split_by_class(self.train.y, 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
             self.val, self.train = self.train.subset(held_out), self.train.subset(keep)
+        if self.kernel_map is not None:
+            self.kernel_map.fit(self.train.candidates)  # and on nothing else
+            self.train, self.test = self._mapped(self.train), self._mapped(self.test)
+            self.val = None if self.val is None else self._mapped(self.val)
+
+    def _mapped(self, samples: Samples) -> Samples:
+        assert self.kernel_map is not None
+        return replace(samples, candidates=self.kernel_map(samples.candidates))
 
     def _of_samples(self, samples: CandidateSet) -> Samples:
         return Samples(samples, samples.candidates(), samples.y, samples.h)

@@ -29,7 +29,9 @@ class ExactModule(LatentModule):
     def setup(self, stage: str) -> None:
         super().setup(stage)
         if stage == "fit" and self.trainer.world_size > 1:
-            raise ValueError("solver=exact trains in one process; use solver=stochastic with trainer=ddp")
+            raise ValueError(
+                "solver=exact trains in one process here; use solver=stochastic with trainer=ddp, or lvmdc.distributed.shard under torchrun"
+            )
 
     def on_fit_start(self) -> None:
         """Before a checkpoint is restored, after the device is known."""

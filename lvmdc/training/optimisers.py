@@ -58,6 +58,14 @@ def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: flo
     return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + late) / (1 + late + t)), by_step=True)
 
 
+def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates, C: float) -> Stepper:
+    """Subgradient steps of rate 1/(C R² √(1 + t/100)) for a linear P_w under a norm that is not strongly convex, for which 1/√t is the
+    optimal rate. A score that matters is about 1, so w is about 1/R long, R the length of the features, and a subgradient about C·R."""
+    squared = max(_length(candidates.features, 2) ** 2, 1e-12)
+    optimizer = torch.optim.SGD(parameters, lr=1 / (C * squared))
+    return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + t / HALVING) ** -0.5), by_step=True)
+
+
 def default_for_theta(parameters: list[nn.Parameter], candidates: Candidates) -> Stepper:
     """Adam at rate 1/(1 + t/100) over the mean ‖Φ‖₁, for a log-linear P_θ.
 

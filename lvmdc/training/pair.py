@@ -18,14 +18,15 @@ class Pair(nn.Module):
         p_w: the prediction.
         p_theta: the conditional distribution; None where the learner has none.
         decay: how much later steps count in the average, step t as t^decay; None: no average, the last iterate counts.
+        sparse: the zeros of w count: w is not averaged, which would leave none.
     """
 
-    def __init__(self, p_w: Prediction, p_theta: ConditionalModel | None, decay: float | None):
+    def __init__(self, p_w: Prediction, p_theta: ConditionalModel | None, decay: float | None, sparse: bool = False):
         super().__init__()
         self.p_w, self.p_theta = p_w, p_theta
         self.averages = nn.ModuleDict()
         # The running statistics of a network are not those of its averaged weights: only linear distributions are averaged.
-        if decay is not None and self.linear_w:
+        if decay is not None and self.linear_w and not sparse:
             self.averages["p_w"] = running_average(p_w, decay)
         if decay is not None and p_theta is not None and self.linear_theta:
             self.averages["p_theta"] = running_average(p_theta, decay)

@@ -21,9 +21,10 @@ from lvmdc.training.batch_objective import BatchObjective, delta_at
 from lvmdc.training.batches import TrainingSet
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
+from lvmdc.training.norms import Norm, prox
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_networks, check_settings
+from lvmdc.training.refusals import check_networks, check_proximal, check_settings
 
 
 class StochasticModule(LatentModule):
@@ -46,6 +47,8 @@ class StochasticModule(LatentModule):
         warmup_epochs: how long h* is held at the learner's `init`, as in the first round of CCCP, before it follows w; θ waits as long.
         patience: over how many epochs the objective is averaged to tell whether it still changes by more than C·ε; see `Epochs`.
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
+        norm: in place of ½‖w‖² in (11): `l1`, the sum of |w|, or `group`, the sum over features of the length of their weights across the
+            classes, which drops a feature for all of them. Proximal steps make exact zeros; w is then not averaged, which would leave none.
     """
 
     def __init__(
@@ -60,13 +63,14 @@ class StochasticModule(LatentModule):
         warmup_epochs: int = 1,
         patience: int = 5,
         average: float | None = 8.0,
+        norm: Norm = "l2",
     ):
         super().__init__(learner, config)
-        check_settings(learner, prediction, conditional, warmup_epochs, patience, average)
+        check_settings(learner, prediction, conditional, warmup_epochs, patience, average, norm)
         if conditional is not None:
             learner.set_params(conditional=conditional)
         self.optimizer_w, self.optimizer_theta, self.scheduler = optimizer_w, optimizer_theta, scheduler
-        self.warmup_epochs, self.average = warmup_epochs, average
+        self.warmup_epochs, self.average, self.norm = warmup_epochs, average, norm
         self._network = (prediction,)  # in a tuple: a copy of it is trained, and it is no part of this module itself
         self.pair: Pair | None = None
         self.epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
@@ -99,13 +103,15 @@ class StochasticModule(LatentModule):
         p_w = LinearPrediction(w, self.learner.joint) if network is None else NeuralPrediction(copy.deepcopy(network))
         # A copy: the learner's own is overwritten by what was learned, which is not where the optimizer stands.
         p_theta = copy.deepcopy(self.learner.model_).to(w.dtype) if isinstance(self.learner, DISC) else None
-        return Pair(p_w, p_theta, self.average)
+        return Pair(p_w, p_theta, self.average, sparse=self.norm != "l2")
 
     def configure_optimizers(self) -> Any:
         pair, data = self._trained(), self.samples.candidates
         w = list(pair.p_w.parameters())
-        default = optimisers.default_for_w(w, data, self.learner.C) if pair.linear_w else optimisers.default_for_module(w)
+        linear = optimisers.default_for_w if self.norm == "l2" else optimisers.default_for_sparse_w
+        default = linear(w, data, self.learner.C) if pair.linear_w else optimisers.default_for_module(w)
         self.steppers: list[Stepper] = [optimisers.stepper(w, default, self.optimizer_w, self.scheduler)]
+        check_proximal(self.norm, self.steppers[0].optimizer)
         if pair.p_theta is not None and pair.theta:
             theta = list(pair.p_theta.parameters())
             default = optimisers.default_for_theta(theta, data) if pair.linear_theta else optimisers.default_for_module(theta)
@@ -150,18 +156,27 @@ class StochasticModule(LatentModule):
             self.trainer.should_stop = True
             return
         pair, found = self._trained(), self.optimizers()
-        value = BatchObjective(self.learner, pair.p_w, pair.p_theta).value(self.samples.batch(batch), self._warm)
+        value = BatchObjective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(batch), self._warm)
         active = found if isinstance(found, list) else [found]
         for optimizer in active:
             optimizer.zero_grad()
         self.manual_backward(value)
         for optimizer, stepper in zip(active, self._moving, strict=False):
             optimizer.step()
+            if self.norm != "l2" and stepper is self.steppers[0]:
+                self._shrink(stepper)
             if stepper.by_step:
                 stepper.scheduler.step()
         pair.average()
         if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
             self._end_epoch(pair)
+
+    @torch.no_grad()
+    def _shrink(self, stepper: Stepper) -> None:
+        """The proximal step of the norm, as long as the step that the optimizer took."""
+        for group in stepper.optimizer.param_groups:
+            for w in group["params"]:
+                w.copy_(prox(self.norm, w, group["lr"]))
 
     def _end_epoch(self, pair: Pair) -> None:
         objective, measures = self._measured().measure(self.samples)
@@ -184,7 +199,7 @@ class StochasticModule(LatentModule):
 
     def _measured(self) -> BatchObjective:
         pair = self._trained()
-        return BatchObjective(self.learner, pair.prediction(), pair.conditional())
+        return BatchObjective(self.learner, pair.prediction(), pair.conditional(), self.norm)
 
     # ---- using ---------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,10 @@ def predict_pictures(cfg: DictConfig) -> Path:
         raise ValueError(f"ckpt_path: {checkpoint.path} was learned from data that are not pictures, and cannot predict pictures")
     if config["proposals"].get("_partial_"):
         raise ValueError(f"ckpt_path: {checkpoint.path} was learned with boxes that only its own data set knows, and cannot propose others")
+    if config["data"].get("kernel_map"):
+        raise ValueError(
+            f"ckpt_path: {checkpoint.path} has a kernel map that was fitted on its own data, and cannot predict other pictures"
+        )
     proposals = instantiate_trusted(config["proposals"], checkpoint.path)
     features = instantiate_trusted(config["features"], checkpoint.path)
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent

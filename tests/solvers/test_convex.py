@@ -16,9 +16,9 @@ from learners.problems import (
 
 from lvmdc.joint import ClassBlocks
 from lvmdc.losses import BoundLoss
-from lvmdc.solvers import NSlack, OneSlack, StructuredHinge, Truth
+from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, StructuredHinge, Truth
 
-SOLVERS = {"one_slack": OneSlack, "n_slack": NSlack}
+SOLVERS = {"one_slack": OneSlack, "n_slack": NSlack, "frank_wolfe": FrankWolfe}  # Pegasos has a looser tolerance: test_pegasos.py
 
 
 @pytest.fixture(params=list(SOLVERS))

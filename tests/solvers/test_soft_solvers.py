@@ -135,7 +135,7 @@ def test_the_transpose_works_by_chunks(monkeypatch):
     p = problem(2, n=9, most=5)
     weights = torch.randn(p.candidates.n_candidates, 3, dtype=torch.float64)
     whole = LinearScores(p.candidates, ClassBlocks(3)).transpose(weights)
-    monkeypatch.setattr("lvmdc.joint.CHUNK_NUMBERS", 2 * p.candidates.n_features)
+    monkeypatch.setattr("lvmdc.mapped.CHUNK_NUMBERS", 2 * p.candidates.n_features)
     torch.testing.assert_close(LinearScores(p.candidates, ClassBlocks(3)).transpose(weights), whole)
 
 

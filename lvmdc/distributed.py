@@ -1,0 +1,175 @@
+"""One training set over the ranks of torch.distributed: every rank holds some of the samples, and sums over samples travel.
+
+All that exact learning knows of the samples of other ranks are such sums: the cut and its loss, the slope along a line, the terms of the
+objective, the gradient in θ. Every rank then takes the same decision from the same numbers. On a set that was not divided each function
+here is what it would be without ranks, and needs no process group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from lvmdc.candidates import ArrayLike, Candidates, as_tensor
+
+Axis = Literal["samples", "candidates"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which samples and packed rows of the whole set a rank holds: those from `samples[rank]`, `candidates[rank]` up to the next entry.
+
+    >>> Shard((0, 2, 3), (0, 5, 9), rank=1).first("candidates")
+    5
+    """
+
+    samples: tuple[int, ...]
+    candidates: tuple[int, ...]
+    rank: int
+    group: Any = None
+
+    def first(self, axis: Axis) -> int:
+        """The first sample, or packed row, of this rank."""
+        return getattr(self, axis)[self.rank]
+
+    def sizes(self, axis: Axis) -> list[int]:
+        """How many each rank has."""
+        return [b - a for a, b in pairwise(getattr(self, axis))]
+
+
+def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = None) -> tuple[Any, ...]:
+    """The part of a set that this rank learns from, and of arrays (n,) that go with it: y, h, h_init, or None.
+
+    Consecutive samples, with about as many candidates on every rank; mapped features stay mapped. Every rank calls it with the same set:
+    under `torchrun`, after `torch.distributed.init_process_group`. Without a process group, or on one rank, the set is returned whole.
+
+    >>> whole = Candidates(torch.eye(3), [2, 1])
+    >>> part, y = shard(whole, [1, 0])
+    >>> part is whole, y
+    (True, tensor([1, 0]))
+    """
+    arrays = [None if values is None else as_tensor(values) for values in of_samples]
+    if not (dist.is_available() and dist.is_initialized()):
+        return candidates, *arrays
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    if world == 1:
+        return candidates, *arrays
+    for values in arrays:
+        if values is not None and len(values) != len(candidates):
+            raise ValueError(f"shard needs arrays of {len(candidates)} values, one a sample, but one has {len(values)}")
+    at = Shard(*divide(candidates.counts, world), rank, group)
+    one, two = at.samples[rank], at.samples[rank + 1]
+    return candidates.part(one, two, at), *(None if values is None else values[one:two] for values in arrays)
+
+
+def divide(counts: Tensor, parts: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Bounds of samples and of packed rows that divide samples of `counts` (n,) candidates evenly, at least one sample a part.
+
+    >>> divide(torch.tensor([5, 1, 1, 1, 4]), 2)
+    ((0, 2, 5), (0, 6, 12))
+    """
+    n = len(counts)
+    if n < parts:
+        raise ValueError(f"{n} samples cannot be divided over {parts} ranks, each of which needs at least one")
+    ends = counts.cumsum(0).cpu()
+    wanted = ends[-1] * torch.arange(1, parts) / parts
+    cuts = (torch.searchsorted(ends, wanted.long()) + 1).tolist()
+    bounds = [0]
+    for r, cut in enumerate(cuts, start=1):
+        bounds.append(min(max(cut, bounds[-1] + 1), n - (parts - r)))
+    bounds.append(n)
+    return tuple(bounds), (0, *(int(ends[b - 1]) for b in bounds[1:]))
+
+
+# ---- sums over the samples of all ranks ------------------------------------------------------------------------------
+
+
+def n_samples(candidates: Candidates) -> int:
+    """n of the whole set.
+
+    >>> n_samples(Candidates(torch.eye(3), [2, 1]))
+    2
+    """
+    return len(candidates) if candidates.shard is None else candidates.shard.samples[-1]
+
+
+def total(candidates: Candidates, values: Tensor) -> Tensor:
+    """The sum of what each rank has, on every rank.
+
+    >>> total(Candidates(torch.eye(3), [2, 1]), torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    if candidates.shard is None:
+        return values
+    values = values.detach().clone()
+    dist.all_reduce(values, group=candidates.shard.group)
+    return values
+
+
+def mean(candidates: Candidates, values: Tensor, dim: int = 0) -> Tensor:
+    """The mean over all samples, along the axis of values that is theirs, in float64.
+
+    >>> mean(Candidates(torch.eye(3), [2, 1]), torch.tensor([1.0, 2.0]))
+    tensor(1.5000, dtype=torch.float64)
+    """
+    if candidates.shard is None:
+        return values.double().mean(dim=dim)
+    return total(candidates, values.double().sum(dim=dim)) / n_samples(candidates)
+
+
+def highest(candidates: Candidates, value: float) -> float:
+    """The greatest of a number that each rank has.
+
+    >>> highest(Candidates(torch.eye(3), [2, 1]), 2.0)
+    2.0
+    """
+    if candidates.shard is None:
+        return value
+    found = torch.tensor(value, dtype=torch.float64, device=candidates.device)
+    dist.all_reduce(found, dist.ReduceOp.MAX, group=candidates.shard.group)
+    return float(found)
+
+
+# ---- what belongs to samples or candidates, whole and in parts -------------------------------------------------------
+
+
+def gather(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> Tensor:
+    """What each rank has of its samples or candidates, along `dim`, put together in the order of the whole set.
+
+    >>> gather(Candidates(torch.eye(3), [2, 1]), torch.tensor([4, 5]), "samples")
+    tensor([4, 5])
+    """
+    if candidates.shard is None:
+        return values
+    sizes, values = candidates.shard.sizes(axis), values.movedim(dim, 0).contiguous()
+    padded = values.new_zeros(max(sizes), *values.shape[1:])  # ranks must send alike
+    padded[: len(values)] = values
+    parts = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(parts, padded, group=candidates.shard.group)
+    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)]).movedim(0, dim)
+
+
+def own(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> Tensor:
+    """The inverse of `gather`: what this rank has of the whole.
+
+    >>> own(Candidates(torch.eye(3), [2, 1]), torch.tensor([4, 5]), "samples")
+    tensor([4, 5])
+    """
+    if candidates.shard is None:
+        return values
+    at = candidates.shard
+    return values.narrow(dim, at.first(axis), at.sizes(axis)[at.rank])
+
+
+def first_row(candidates: Candidates) -> int:
+    """Where in the whole set the packed rows of this rank begin.
+
+    >>> first_row(Candidates(torch.eye(3), [2, 1]))
+    0
+    """
+    return 0 if candidates.shard is None else candidates.shard.first("candidates")

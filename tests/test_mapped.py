@@ -1,0 +1,147 @@
+"""Features on disk: learning from them gives what learning from memory gives, and holds little of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from learners.problems import problem
+from numba import njit
+
+from lvmdc import DISC, LSVM, Candidates, LabelLoss, ZeroOneLoss, mapped
+from lvmdc.joint import ClassBlocks, product, transposed_product
+from lvmdc.mapped import is_mapped, release, row_chunks, take
+from lvmdc.solvers import kernels
+from lvmdc.solvers.hinge import StructuredHinge
+from lvmdc.solvers.n_slack import NSlack
+from lvmdc.solvers.planes import Planes
+from lvmdc.solvers.truth import Truth
+
+
+def on_disk(array, folder, mode="r"):
+    np.save(folder / "features.npy", np.asarray(array))
+    return np.load(folder / "features.npy", mmap_mode=mode)
+
+
+def two_sets(folder, dtype, **settings):
+    """The same samples in memory and on disk."""
+    p = problem(3, n=30, d=5, most=6, dtype=dtype, **settings)
+    c = p.candidates
+    return c, Candidates(on_disk(c.features, folder), c.counts, c.boxes), p.y
+
+
+def held(path):
+    """Bytes of a mapped file that this process holds."""
+    maps = Path("/proc/self/smaps")
+    if not maps.exists():
+        pytest.skip("only Linux tells what of a file is resident")
+    inside, total = False, 0
+    for line in maps.read_text().splitlines():
+        if line[0] in "0123456789abcdef":
+            inside = line.endswith(str(path))
+        elif inside and line.startswith("Rss:"):
+            total += int(line.split()[1]) << 10
+    return total
+
+
+def test_views_of_a_file_are_known_to_be_mapped(tmp_path):
+    c = Candidates(on_disk(np.eye(6, 3), tmp_path), [2, 4])
+    for features in (c.features, c.detach().features, c.part(1, 2).features, c.for_phi().features, c.to("cpu").features):
+        assert is_mapped(features)
+    assert not is_mapped(c.subset([1]).features)  # a copy
+    assert not is_mapped(Candidates(np.eye(6, 3), [2, 4]).features)
+
+
+def test_released_rows_are_read_again(tmp_path):
+    array = np.random.default_rng(0).normal(size=(5000, 3))
+    features = Candidates(on_disk(array, tmp_path), [5000]).features
+    for part in (features, features[4999:], features[17:2000], features[:0]):
+        release(part)
+        assert torch.equal(features, torch.from_numpy(array))
+
+
+def test_what_was_written_to_a_private_copy_of_a_file_is_not_thrown_away(tmp_path):
+    array = on_disk(np.zeros((2000, 3)), tmp_path, mode="c")
+    c = Candidates(array, [2000])
+    array[:] = 1.0
+    release(c.features)
+    assert bool((c.features == 1).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_pass_holds_no_more_of_a_file_than_a_chunk(tmp_path, monkeypatch, dtype):
+    size = 1 << 25  # bytes
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 1 << 18)
+    features = Candidates(
+        on_disk(torch.ones(size // dtype.itemsize // 64, 64, dtype=dtype), tmp_path), [size // dtype.itemsize // 64]
+    ).features
+    table, scattered = torch.ones(2, 64), torch.arange(0, len(features), 97)
+    path = tmp_path / "features.npy"
+    assert float(product(features, table).sum()) == features.numel() * 2
+    transposed_product(features, torch.ones(len(features), 1))
+    assert held(path) < size // 4
+    for part in row_chunks(features):
+        assert part.numel() <= 1 << 18
+        part.sum()
+        assert held(path) < size // 4
+    assert float(take(features, scattered).double().sum()) == 64 * len(scattered)
+    assert held(path) < size // 4
+    features.sum()
+    assert held(path) > size // 2  # what the bound is compared with
+
+
+@pytest.mark.parametrize("settings", [{}, {"cccp": "eager"}, {"solver": "one_slack"}, {"init": "uniform"}], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("method", [LSVM, DISC])
+def test_what_is_learned_from_a_file_is_what_is_learned_from_memory(tmp_path, monkeypatch, method, dtype, settings):
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 50)
+    monkeypatch.setattr(mapped, "SCATTERED", 7)
+    memory, file, y = two_sets(tmp_path, dtype)
+    one, two = (method(ZeroOneLoss(), C=5.0, **settings).fit(c, y) for c in (memory, file))
+    assert is_mapped(file.features)
+    assert torch.allclose(one.coef_, two.coef_, rtol=0, atol=1e-6)
+    assert one.objective_ == pytest.approx(two.objective_, abs=1e-6)
+    if dtype == torch.float16:  # is exact in float32, and sums are taken there in any case
+        wide = method(ZeroOneLoss(), C=5.0, **settings).fit(memory.to(dtype=torch.float32), y)
+        assert torch.allclose(one.coef_, wide.coef_, rtol=0, atol=1e-5)
+
+
+def test_compiled_loops_widen_every_number_of_half_precision():
+    every = np.arange(1 << 16, dtype=np.uint16)
+    finite = every[np.isfinite(every.view(np.float16))].reshape(-1, 8)
+
+    @njit
+    def widen(vectors, out):
+        for i in range(len(vectors)):
+            kernels.widened(vectors, i, out[i])
+
+    out = np.empty(finite.shape, np.float32)
+    widen(finite, out)
+    assert (out.view(np.uint32) == finite.view(np.float16).astype(np.float32).view(np.uint32)).all()  # the sign of 0 too
+
+
+def small_budget(folder, vectors_a_sample):
+    _, file, y = two_sets(folder, torch.float16, signal=0.5)
+    return StructuredHinge(file, y, ClassBlocks(3), 20.0, limit=int(vectors_a_sample * len(y)) * 2 * file.n_features)
+
+
+def test_the_vectors_of_planes_stay_within_the_budget_and_the_optimum_is_found(tmp_path):
+    values = []
+    for vectors_a_sample in (2.5, 100):
+        hinge = small_budget(tmp_path, vectors_a_sample)
+        rows = hinge.candidates.offsets
+        losses = LabelLoss().expected_loss(hinge.candidates, hinge.y, Truth(hinge, rows=rows).p.float())
+        solver = NSlack(hinge)
+        solution = solver.solve(losses, Truth(hinge, rows=rows), hinge.origin(), tol=1e-3)
+        values.append(solution.value)
+        assert solution.gap <= 1e-3
+        assert solver.planes.vectors.dtype == np.uint16
+        assert solver.planes.vectors.nbytes <= hinge.limit
+    assert values[0] == pytest.approx(values[1], abs=1e-3)
+
+
+def test_a_budget_that_cannot_hold_a_vector_a_sample_is_refused(tmp_path):
+    hinge = small_budget(tmp_path, 0.5)
+    n = len(hinge.y)
+    with pytest.raises(ValueError, match=r"memory_budget holds 15 vectors of planes of 10 bytes, but 30 more are needed"):
+        Planes(hinge).add(np.arange(n), hinge.candidates.offsets.numpy(), np.zeros(n, np.int64))
