@@ -94,7 +94,7 @@ class ChainNSlack(NSlack):
             rows=hinge.impute(point.scores),
             value=half + augmented - hinge.C * float(point.w @ self.truth.mean),
             latent_value=half + augmented - float(total @ hinge.truth_score(point.scores).double().cpu().numpy()),
-            dual=float((p.alpha * p.loss)[p.used].sum()) - half,
+            dual=self.dual,
         )
         mixed = (p.alpha * known).sum(axis=1) / total
         p.drop_idle(PATIENCE)

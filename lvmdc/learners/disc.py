@@ -118,6 +118,7 @@ class DISC(BlockLearner):
 
     def _begin(self) -> None:
         self.model_ = self._make_conditional(self._zero_theta(self._training.candidates))
+        self._solved: tuple[Tensor, float, float, float] | None = None  # the θ block that θ is the answer of: w, C, J, β
         self._refresh()
 
     @property
@@ -155,6 +156,13 @@ class DISC(BlockLearner):
             self.model_ = self._make_conditional(state["theta"].get("theta", state["theta"].get("model.theta")))
         self.model_.load_state_dict(state["theta"])
 
+    def _training_state(self) -> dict[str, Any]:
+        return super()._training_state() | {"solved": None if self._solved is None else list(self._solved[1:])}
+
+    def _load_training(self, state: dict[str, Any]) -> None:
+        super()._load_training(state)
+        self._solved = None if state["solved"] is None else (self._training.point.w, *state["solved"])
+
     def _refresh(self) -> None:
         t = self._training
         with torch.no_grad():
@@ -175,11 +183,14 @@ class DISC(BlockLearner):
     def _step_posterior(self) -> float:
         if not list(self.model_.parameters()):
             return 0.0
-        t = self._training
+        t, problem_now = self._training, (self.C, self.J, self._annealed_beta)
+        if self._solved is not None and self._solved[1:] == problem_now and torch.equal(self._solved[0], t.point.w):
+            return 0.0  # w stands where it stood when θ was last solved for
         problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
         if self.theta_solver == "lbfgs":
             tol, linear = THETA_TOL * self.C * self.tol, self.model_.linear
             gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol)
+            self._solved = t.point.w, *problem_now
         else:
             gained = ssd(problem, seed=self.seed_ + self.n_iter_)
         t.extra_passes += problem.evaluations

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.learners.base import LatentLearner
+from lvmdc.learners.training import Training
 
 Learner = TypeVar("Learner", bound=LatentLearner)
 
@@ -40,6 +41,8 @@ def fit_path(
             learner.begin(candidates, y, h, h_init, model.seed + start)
             if last is not None:
                 learner.load_state_dict(last.state_dict())
+                if isinstance(learner._training, Training):
+                    learner._training.cccp.expect(float("inf"))  # what another C will gain is not known
                 learner.history_, learner.n_iter_, learner.converged_ = [], 0, False
             learner._run("")
             last = learner

@@ -42,7 +42,13 @@ class Round:
 class ConvexSolver(Protocol):
     """What solves (14), and can be kept and taken up again."""
 
+    mixes_scores: bool  # whether the scores of a solution may be mixed from those of other points, which leaves rounding behind
+
     def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution: ...
+
+    def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
+        """What the last (14) proves of another one: by how much `point` is above its optimum at most."""
+        ...
 
     def state(self) -> dict[str, Any]: ...
 
@@ -61,10 +67,15 @@ class LatentBlock(ABC):
         self.hinge, self.solver, self.tol, self.truth = hinge, solver, tol, truth
         self.point: Point = hinge.origin()
         self.tolerance = tol  # as it stands after the last round
+        self.inner = float("inf")  # how exactly to solve the next convex problem; inf: the first one
 
     @abstractmethod
     def run(self, losses: Losses, max_rounds: int) -> Round:
         """Lower (13) until a round lowers it by less than the tolerance, in at most so many; it never rises."""
+
+    def expect(self, gain: float) -> None:
+        """Say what the next run, of other losses, may gain: how exactly (14) need be solved at first."""
+        self.inner = FOLLOWING * gain
 
     def value(self, point: Point, losses: Losses) -> tuple[Truth, float]:
         """h* = argmax_h w·Ψ(x_i, y_i, h) and the objective (13) with the loss that this h* asks for."""
@@ -83,7 +94,8 @@ class LatentBlock(ABC):
             "rows": None if rows is None else distributed.gather(c, rows + distributed.first_row(c), "samples"),
             "weights": None if weights is None else distributed.gather(c, weights, "candidates"),
         }
-        return {"w": self.point.w, "truth": truth, "tolerance": self.tolerance, "passes": self.hinge.passes, "solver": self.solver.state()}
+        numbers = {"tolerance": self.tolerance, "inner": self.inner, "passes": self.hinge.passes}
+        return {"w": self.point.w, "truth": truth, **numbers, "solver": self.solver.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
@@ -94,7 +106,7 @@ class LatentBlock(ABC):
             self.truth = Truth(self.hinge, rows=distributed.own(c, rows.to(device), "samples") - distributed.first_row(c))
         else:
             self.truth = Truth(self.hinge, distributed.own(c, weights.to(device), "candidates"))
-        self.tolerance, self.hinge.passes = state["tolerance"], state["passes"]
+        self.tolerance, self.inner, self.hinge.passes = state["tolerance"], state["inner"], state["passes"]
         self.solver.load_state(state["solver"])
 
 
@@ -109,10 +121,6 @@ class CCCP(LatentBlock):
     >>> round(cccp.run(lambda truth: loss, max_rounds=10).decrease, 3)
     0.5
     """
-
-    def __init__(self, hinge: StructuredHinge, solver: ConvexSolver, tol: float, truth: Truth):
-        super().__init__(hinge, solver, tol, truth)
-        self.inner = float("inf")  # how exactly to solve the next convex problem; inf: the first one
 
     def round(self, losses: Losses) -> Round:
         """Solve (14) for the h* that stands, then impute it anew."""
@@ -132,6 +140,9 @@ class CCCP(LatentBlock):
         return Round(decrease, solution.gap, strict and decrease <= self.tolerance)
 
     def run(self, losses: Losses, max_rounds: int) -> Round:
+        gap = self.solver.gap(losses(self.truth), self.truth, self.point)
+        if gap <= LAST * self.tolerance:  # the losses are others, but w answers them as well
+            return Round(0.0, gap, True)
         total = 0.0
         for _ in range(max_rounds):
             last = self.round(losses)
@@ -139,14 +150,7 @@ class CCCP(LatentBlock):
             if last.converged:
                 break
         if last.converged:
-            self.inner = FOLLOWING * total  # for the next run, where the expected loss is another
-        # On the way scores were mixed from others', which leaves rounding behind that a resumed run would not have.
-        self.point = self.hinge.at(self.point.w)
+            self.expect(total)
+        if self.solver.mixes_scores:
+            self.point = self.hinge.at(self.point.w)  # as a resumed run has them
         return Round(total, last.gap, last.converged)
-
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"inner": self.inner}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        super().load_state(state)
-        self.inner = state["inner"]

@@ -58,6 +58,8 @@ class NSlack:
     0.5
     """
 
+    mixes_scores = False
+
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0):
         self.hinge, self.max_iter, self.seed = hinge, max_iter, seed
         self.planes: Planes | None = None
@@ -92,6 +94,11 @@ class NSlack:
                 break
         return Solution(best, value, value - lower)
 
+    def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
+        """By how much a point may be above the optimum of another (14), by the weights of the last one: costs no pass."""
+        self.rebase(expected_loss, truth)
+        return self.hinge.convex_value(point, expected_loss, truth.mean) - self.dual
+
     def rebase(self, expected_loss: Tensor, truth: Truth) -> None:
         """Take up another (14): the weights of the old truth go to the new one, all losses are looked up anew."""
         if self.planes is None:
@@ -109,6 +116,13 @@ class NSlack:
         p.rescale(self.total)
         self.w = p.w(self.truth, self.total)
         self.unseen = min(self.unseen, float(self.total.sum() * expected_loss.max()))
+
+    @property
+    def dual(self) -> float:
+        """Σ α_ip l_ip − ½‖w‖² of the weights that stand, a lower bound of (14)."""
+        p = self.planes
+        assert p is not None
+        return float((p.alpha * p.loss)[p.used].sum()) - 0.5 * float(self.w @ self.w)
 
     def _first_planes(self, truth: Truth) -> Planes:
         """The truth of each sample, and its h under every other class: known before any pass."""
@@ -175,7 +189,7 @@ class NSlack:
             torch.from_numpy(rows).to(hinge.y.device),
             half + augmented - float(self.total @ self.truth.of(point.scores).double().cpu().numpy()),
             half + augmented - float(self.total @ own),
-            float((p.alpha * p.loss)[p.used].sum()) - half,
+            self.dual,
         )
         p.drop_idle(PATIENCE)
         level = mixed / np.where(self.total > 0, self.total, 1.0)

@@ -50,9 +50,15 @@ class OneSlack:
     0.5
     """
 
+    mixes_scores = True
+
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, lookahead: float = 0.3):
         self.hinge, self.max_iter, self.lookahead = hinge, max_iter, lookahead
         self.cuts = WorkingSet(hinge)
+
+    def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
+        """Infinite: nothing is known of another (14) before it is solved."""
+        return float("inf")
 
     def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
         """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.

@@ -47,6 +47,8 @@ class Pegasos:
     0.5
     """
 
+    mixes_scores = False
+
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0, batch: int = 8, average: float = 3.0):
         if batch < 1:
             raise ValueError(f"batch must be at least 1, but it is {batch}")
@@ -54,6 +56,10 @@ class Pegasos:
             raise ValueError(f"average must be at least 0, but it is {average}")
         self.hinge, self.max_iter, self.seed, self.batch, self.average = hinge, max_iter, seed, batch, average
         self.epochs = 0  # in all calls so far
+
+    def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
+        """Infinite: nothing is known of another (14) before it is solved."""
+        return float("inf")
 
     def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
         """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.
