@@ -3,6 +3,7 @@
 from lvmdc.data.candidate_set import CandidateSet
 from lvmdc.data.cluttered_digits import cluttered_digits
 from lvmdc.data.coco import coco
+from lvmdc.data.coco_scenes import coco_scenes
 from lvmdc.data.digit_scenes import digit_scenes
 from lvmdc.data.folder import folder
 from lvmdc.data.mammals import mammals
@@ -20,6 +21,7 @@ from lvmdc.data.sources import Sources
 from lvmdc.data.splits import folds, split_by_class
 from lvmdc.data.stick_actions import stick_actions
 from lvmdc.data.voc_action import voc_action
+from lvmdc.data.voc_detection import voc_detection
 
 __all__ = [
     "CandidateSet",
@@ -31,6 +33,7 @@ __all__ = [
     "Sources",
     "cluttered_digits",
     "coco",
+    "coco_scenes",
     "digit_scenes",
     "folder",
     "folds",
@@ -44,4 +47,5 @@ __all__ = [
     "split_scenes",
     "stick_actions",
     "voc_action",
+    "voc_detection",
 ]
