@@ -100,9 +100,9 @@ class LabelledBoxes:
             raise ValueError("concat needs at least one set, but got none")
         if len({part.score is None for part in parts}) > 1:
             raise ValueError("concat needs scores in all of the sets or in none of them")
-        columns = [torch.cat([getattr(part, name) for part in parts]) for name in ("picture", "label", "box")]
+        picture, label, box = (torch.cat([getattr(part, name) for part in parts]) for name in ("picture", "label", "box"))
         score = None if parts[0].score is None else torch.cat([part.score for part in parts if part.score is not None])
-        return LabelledBoxes(*columns, score=score, difficult=torch.cat([part.difficult for part in parts]))
+        return LabelledBoxes(picture, label, box, score, torch.cat([part.difficult for part in parts]))
 
     def _column(self, name: str, values: ArrayLike) -> Tensor:
         column = as_tensor(values).to(self.box.device)
