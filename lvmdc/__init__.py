@@ -5,6 +5,7 @@ from importlib.metadata import version
 from lvmdc.candidates import Candidates, Latent
 from lvmdc.dissimilarity import dissimilarity, diversity
 from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.labelled_boxes import LabelledBoxes
 from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, Supervised, fit_path
 from lvmdc.losses import CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
 
@@ -23,6 +24,7 @@ __all__ = [
     "FunctionLoss",
     "JointFeatureMap",
     "LabelLoss",
+    "LabelledBoxes",
     "Latent",
     "Loss",
     "OverlapLoss",

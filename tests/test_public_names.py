@@ -15,6 +15,7 @@ PACKAGES = (
     "lvmdc.features",
     "lvmdc.proposals",
     "lvmdc.metrics",
+    "lvmdc.detection",
     "lvmdc.reproduction",
 )
 FROM_ELSEWHERE = {"ConvergenceWarning"}

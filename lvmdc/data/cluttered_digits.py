@@ -40,7 +40,7 @@ def cluttered_digits(
     (PictureSet(12 pictures of 6 classes, boxes, groups), (64, 64), [28.0, 26.0, 56.0, 54.0])
     """
     _check(per_class, digits, canvas, digit_size, fragments, fragment_size)
-    strokes, labels = _digits()
+    strokes, labels = handwritten()
     sources, names, y, boxes, groups = [], [], [], [], []
     for k, digit in enumerate(digits):
         own, others = np.flatnonzero(labels == digit), np.flatnonzero(labels != digit)
@@ -50,11 +50,11 @@ def cluttered_digits(
             which = order[i % len(order)]
             picture = background * photograph_crop(rng, canvas)
             for other in rng.choice(others, fragments):
-                piece = _scaled(strokes[other], int(rng.integers(digit_size[0], digit_size[1] + 1)))
+                piece = scaled(strokes[other], int(rng.integers(digit_size[0], digit_size[1] + 1)))
                 left, top = rng.integers(0, len(piece) - fragment_size + 1, 2)
-                _paste(picture, piece[top : top + fragment_size, left : left + fragment_size], rng)
+                paste(picture, piece[top : top + fragment_size, left : left + fragment_size], rng)
             size = int(rng.integers(digit_size[0], digit_size[1] + 1))
-            x, top = _paste(picture, _scaled(strokes[which], size), rng)
+            x, top = paste(picture, scaled(strokes[which], size), rng)
             picture += noise * rng.standard_normal(picture.shape)
             sources.append(np.round(255 * picture.clip(0, 1)).astype(np.uint8))
             names.append(f"digit {digit} number {i}")
@@ -77,21 +77,41 @@ def _check(per_class: int, digits: Sequence[int], canvas: int, digit_size: tuple
         raise ValueError(f"fragment_size must lie in 1..{digit_size[0]}, the least digit size, but it is {fragment_size}")
 
 
-def _scaled(stroke: np.ndarray, size: int) -> np.ndarray:
+def scaled(stroke: np.ndarray, size: int) -> np.ndarray:
+    """(size, size) a digit of 8×8 numbers in 0..1, enlarged.
+
+    >>> scaled(handwritten()[0][0], 28).shape
+    (28, 28)
+    """
     return np.asarray(Image.fromarray(stroke).resize((size, size), Image.Resampling.BICUBIC)).clip(0, 1)
 
 
-def _paste(picture: np.ndarray, piece: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
+def paste(picture: np.ndarray, piece: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
     """Lay `piece` over `picture` at a random place, the brighter of the two winning; its left and top."""
-    height, width = piece.shape
-    left = int(rng.integers(0, picture.shape[1] - width + 1))
-    top = int(rng.integers(0, picture.shape[0] - height + 1))
-    window = picture[top : top + height, left : left + width]
-    np.maximum(window, piece, out=window)
+    left = int(rng.integers(0, picture.shape[1] - piece.shape[1] + 1))
+    top = int(rng.integers(0, picture.shape[0] - piece.shape[0] + 1))
+    lay_over(picture, piece, left, top)
     return left, top
 
 
+def lay_over(picture: np.ndarray, piece: np.ndarray, left: int, top: int) -> None:
+    """Lay `piece` over `picture` there, the brighter of the two winning.
+
+    >>> ground = np.zeros((2, 2))
+    >>> lay_over(ground, np.ones((1, 1)), left=1, top=0)
+    >>> ground.tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    window = picture[top : top + piece.shape[0], left : left + piece.shape[1]]
+    np.maximum(window, piece, out=window)
+
+
 @cache
-def _digits() -> tuple[np.ndarray, np.ndarray]:
+def handwritten() -> tuple[np.ndarray, np.ndarray]:
+    """(1797, 8, 8) scikit-learn's handwritten digits, values in 0..1, and (1797,) which digit each is.
+
+    >>> handwritten()[1][:3].tolist()
+    [0, 1, 2]
+    """
     data = load_digits()
     return (data.images / 16).astype(np.float32), data.target

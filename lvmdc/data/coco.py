@@ -36,7 +36,7 @@ def coco(json_path: str | Path, images_dir: str | Path | None = None) -> Picture
     """
     path = Path(json_path)
     directory = path.parent if images_dir is None else Path(images_dir)
-    images, annotations, categories = _tables(path)
+    images, annotations, categories = tables(path)
     if not directory.is_dir():
         raise FileNotFoundError(f"the folder of pictures {directory} does not exist")
     shown, largest = _shown(path, images, annotations, categories)
@@ -53,11 +53,11 @@ def coco(json_path: str | Path, images_dir: str | Path | None = None) -> Picture
     found = {category for key in chosen for category in shown[key]}
     kept = [category for category in categories if category in found]
     y = [kept.index(next(iter(shown[key]))) for key in chosen]
-    boxes = [_placed(largest[key], images[key], file) for key, file in zip(chosen, files, strict=True)]
+    boxes = [placed(largest[key], images[key], file) for key, file in zip(chosen, files, strict=True)]
     return PictureSet(files, [str(categories[c]["name"]) for c in kept], y, boxes, [str(images[key]["file_name"]) for key in chosen])
 
 
-def _tables(path: Path) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]], dict[Any, dict[str, Any]]]:
+def tables(path: Path) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]], dict[Any, dict[str, Any]]]:
     """Images by id, the annotations, categories by id."""
     if not path.is_file():
         raise FileNotFoundError(f"the annotation file {path} does not exist")
@@ -87,17 +87,30 @@ def _shown(
     shown: dict[Any, set[Any]] = {key: set() for key in images}
     largest: dict[Any, list[float]] = {}
     for annotation in annotations:
-        where = f"{path}: annotation {annotation.get('id', '?')}"
-        image, category = annotation.get("image_id"), annotation.get("category_id")
-        for kind, key, known in (("image", image, images), ("category", category, categories)):
-            if not isinstance(key, str | int) or key not in known:
-                raise ValueError(f"{where} names the {kind} {key!r}, which is not in the file's list")
+        image, category, box = usable_box(annotation, path, images, categories)
         shown[image].add(category)
-        box = _box(annotation.get("bbox"), where)
-        usable = box[2] > 0 and box[3] > 0 and not annotation.get("iscrowd")
-        if usable and (image not in largest or box[2] * box[3] > largest[image][2] * largest[image][3]):
+        if box is None or annotation.get("iscrowd"):
+            continue
+        if image not in largest or box[2] * box[3] > largest[image][2] * largest[image][3]:
             largest[image] = box
     return shown, largest
+
+
+def usable_box(
+    annotation: dict[str, Any], path: Path, images: dict[Any, dict[str, Any]], categories: dict[Any, dict[str, Any]]
+) -> tuple[Any, Any, list[float] | None]:
+    """The ids of its image and category, and the box x, y, width, height of an annotation; None if the box has no area.
+
+    >>> usable_box({"id": 1, "image_id": 7, "category_id": 3, "bbox": [1, 1, 3, 0]}, Path("a.json"), {7: {}}, {3: {}})
+    (7, 3, None)
+    """
+    where = f"{path}: annotation {annotation.get('id', '?')}"
+    image, category = annotation.get("image_id"), annotation.get("category_id")
+    for kind, key, known in (("image", image, images), ("category", category, categories)):
+        if not isinstance(key, str | int) or key not in known:
+            raise ValueError(f"{where} names the {kind} {key!r}, which is not in the file's list")
+    box = _box(annotation.get("bbox"), where)
+    return image, category, box if box[2] > 0 and box[3] > 0 else None
 
 
 def _box(box: Any, where: str) -> list[float]:
@@ -107,7 +120,7 @@ def _box(box: Any, where: str) -> list[float]:
     return [float(v) for v in box]
 
 
-def _placed(box: list[float], image: dict[str, Any], file: Path) -> list[float]:
+def placed(box: list[float], image: dict[str, Any], file: Path) -> list[float]:
     """Corners of the box x, y, width, height, inside the picture."""
     width, height = picture_size(file)
     said = (image.get("width", width), image.get("height", height))

@@ -1,23 +1,18 @@
-"""PictureSet: the one interface that all picture data sets have."""
+"""PictureSet: the one interface that data sets of pictures with one label each have."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
-import numpy as np
+import numpy as np  # noqa: F401  for the example below
 import torch
-from PIL import Image
 from torch import Tensor
 
 from lvmdc.candidates import ArrayLike, as_tensor
-from lvmdc.data.reading import read_picture
-
-Source = str | Path | np.ndarray
+from lvmdc.data.sources import Source, Sources, check_length
 
 
-class PictureSet:
+class PictureSet(Sources):
     """n labelled pictures, opened when they are asked for.
 
     Args:
@@ -45,17 +40,8 @@ class PictureSet:
         groups: ArrayLike | None = None,
         objects: Sequence[ArrayLike] | None = None,
     ):
-        self.sources, self.classes = list(sources), list(classes)
-        n = len(self.sources)
-        if n == 0:
-            raise ValueError("sources must hold at least one picture, but it is empty")
-        for i, source in enumerate(self.sources):
-            if isinstance(source, np.ndarray) and (source.dtype != np.uint8 or (source.ndim != 2 and source.shape[2:] != (3,))):
-                raise ValueError(
-                    f"sources[{i}] must be uint8 of shape (height, width) or (height, width, 3), but it is {source.dtype} of {source.shape}"
-                )
-        self.names = [f"picture {i}" for i in range(n)] if names is None else list(names)
-        _check_length("names", len(self.names), n)
+        super().__init__(sources, classes, names)
+        n = len(self)
         self.y = _indices("y", y, n)
         outside = ((self.y < 0) | (self.y >= len(self.classes))).nonzero().flatten()
         if len(outside):
@@ -65,39 +51,18 @@ class PictureSet:
         self.groups = None if groups is None else _indices("groups", groups, n)
         self.objects: list[Tensor] | None = None
         if objects is not None:
-            _check_length("objects", len(objects), n)
+            check_length("objects", len(objects), n)
             self.objects = [_checked_boxes(f"objects[{i}]", o, None) for i, o in enumerate(objects)]
-
-    def __len__(self) -> int:
-        return len(self.sources)
 
     def __repr__(self) -> str:
         extras = [name for name in ("boxes", "groups", "objects") if getattr(self, name) is not None]
         return f"PictureSet({', '.join([f'{len(self)} pictures of {len(self.classes)} classes', *extras])})"
 
-    def image(self, i: int) -> Image.Image:
-        """Picture i in RGB, upright. A file that is missing, damaged or no picture is refused by name."""
-        source = self.sources[i]
-        return Image.fromarray(source).convert("RGB") if isinstance(source, np.ndarray) else read_picture(source)
-
-    def digest(self, i: int) -> str:
-        """The SHA-256 of what picture i is made from, the file's bytes or the array: the same digest, the same pixels.
-
-        >>> PictureSet([np.zeros((4, 6), np.uint8)], ["cat"], [0]).digest(0)[:8]
-        '972fc41c'
-        """
-        source = self.sources[i]
-        if isinstance(source, np.ndarray):
-            head = f"{source.dtype.str} {source.shape} ".encode()
-            return hashlib.sha256(head + np.ascontiguousarray(source).tobytes()).hexdigest()
-        with Path(source).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
     def subset(self, index: ArrayLike) -> PictureSet:
         """The pictures `index` (integers or a mask), in that order, of the same classes."""
         chosen = as_tensor(index).reshape(-1)
         if chosen.dtype == torch.bool:
-            _check_length("the mask", len(chosen), len(self))
+            check_length("the mask", len(chosen), len(self))
             chosen = chosen.nonzero().flatten()
         chosen = chosen.long()
         places = chosen.tolist()
@@ -110,11 +75,6 @@ class PictureSet:
             None if self.groups is None else self.groups[chosen],
             None if self.objects is None else [self.objects[i] for i in places],
         )
-
-
-def _check_length(name: str, length: int, n: int) -> None:
-    if length != n:
-        raise ValueError(f"{name} must have one entry for each of the {n} pictures, but it has {length}")
 
 
 def _indices(name: str, values: ArrayLike, n: int) -> Tensor:

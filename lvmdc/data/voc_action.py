@@ -4,12 +4,12 @@ Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classe
 """
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 from lvmdc.data.pictures import PictureSet
 from lvmdc.data.reading import picture_size
 from lvmdc.data.voc_annotation import Person, read_people
+from lvmdc.data.voc_lists import listed, rows_of, voc_files
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> P
         if not part.is_dir():
             raise FileNotFoundError(f"the folder {part} of the VOC {year} devkit does not exist; {HOW}")
     known = ACTIONS[1:] if year == 2010 else ACTIONS
-    keys = _listed(root, split)
-    files = _files(root / "JPEGImages", keys, ".jpg")
-    annotations = _files(root / "Annotations", keys, ".xml")
+    keys = listed(root / "ImageSets" / "Action" / f"{split}.txt")
+    files = voc_files(root / "JPEGImages", keys, ".jpg")
+    annotations = voc_files(root / "Annotations", keys, ".xml")
     lists: dict[tuple[str, int], set[str]] | None = None
     chosen, y, boxes, objects, several, none = [], [], [], [], 0, 0
     for key, file, annotation in zip(keys, files, annotations, strict=True):
@@ -95,42 +95,12 @@ def check_year(year: int) -> None:
         raise ValueError(f"year must be one of {', '.join(map(str, YEARS))}, which have an action task, but it is {year!r}")
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"the list {path} does not exist")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be text in UTF-8, but byte {error.start} is not") from None
-    return ((i, line.split()) for i, line in enumerate(lines, start=1) if line.strip())
-
-
-def _listed(root: Path, split: str) -> list[str]:
-    """The pictures of a split, each once: a list may have a line for every person."""
-    path = root / "ImageSets" / "Action" / f"{split}.txt"
-    keys = list(dict.fromkeys(words[0] for _, words in _rows(path)))
-    if not keys:
-        raise ValueError(f"{path} must name the pictures of the split, but it is empty")
-    outside = [key for key in keys if Path(key).name != key]
-    if outside:
-        raise ValueError(f"{path} must name pictures without their folder, but it has {outside[0]!r}")
-    return keys
-
-
-def _files(folder: Path, keys: list[str], suffix: str) -> list[Path]:
-    files = [folder / f"{key}{suffix}" for key in keys]
-    missing = [file for file in files if not file.is_file()]
-    if missing:
-        raise FileNotFoundError(f"{missing[0]} does not exist ({len(missing)} of {len(files)} files are missing in {folder})")
-    return files
-
-
 def _action_lists(root: Path, split: str, known: tuple[str, ...]) -> dict[tuple[str, int], set[str]]:
     """Picture and number of an object → the actions that it is in the lists for."""
     told: dict[tuple[str, int], set[str]] = {}
     for action in known:
         path = root / "ImageSets" / "Action" / f"{action}_{split}.txt"
-        for line, words in _rows(path):
+        for line, words in rows_of(path):
             if len(words) != 3 or not words[1].isdecimal() or words[2] not in ("1", "-1", "0"):
                 raise ValueError(f"{path}, line {line}: must be picture, number of the object and 1 or -1, but it is {' '.join(words)!r}")
             told.setdefault((words[0], int(words[1])), set()).update([action] if words[2] == "1" else [])

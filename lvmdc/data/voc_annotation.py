@@ -1,4 +1,4 @@
-"""One annotation file of PASCAL VOC: the people in a picture, and what they do."""
+"""One annotation file of PASCAL VOC: the objects in a picture, and what people do."""
 
 import math
 from collections.abc import Sequence
@@ -42,6 +42,33 @@ def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
     ...     read_people(file, (6, 4))
     [Person(number=1, box=(0.0, 1.0, 3.0, 4.0), actions=frozenset({'running'}))]
     """
+    return [Person(o.number, o.box, o.actions) for o in read_objects(path, size, "person")]
+
+
+@dataclass(frozen=True)
+class VocObject:
+    """An annotated object: its number in the picture, from 1; its class; its box in pixels; flags; actions, None where not told."""
+
+    number: int
+    name: str
+    box: tuple[float, float, float, float]
+    difficult: bool
+    truncated: bool
+    actions: frozenset[str] | None
+
+
+def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> list[VocObject]:
+    """The objects of an annotation file, in its order; with `only`, those of that name. Flags that a file does not have are false.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "a.xml")
+    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    ...     cow = f"<object><name>cow</name><difficult>1</difficult>{box}</object>"
+    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{cow}</annotation>")
+    ...     read_objects(file, (6, 4))
+    [VocObject(number=1, name='cow', box=(0.0, 1.0, 3.0, 4.0), difficult=True, truncated=False, actions=None)]
+    """
     try:
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
@@ -49,14 +76,22 @@ def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
     except ElementTree.ParseError as error:
         raise ValueError(f"{path}, line {error.position[0]}: not valid XML: {str(error).partition(':')[0]}") from None
     _check_size(path, root, size)
-    people = []
+    found = []
     for number, item in enumerate(root.iter("object"), start=1):
-        name = (item.findtext("name") or "").strip()
+        name, where = (item.findtext("name") or "").strip(), f"{path}: object {number}"
         if not name:
-            raise ValueError(f"{path}: object {number} must have a name, but it has none")
-        if name == "person":
-            people.append(Person(number, _box(item, size, f"{path}: object {number}"), _actions(item)))
-    return people
+            raise ValueError(f"{where} must have a name, but it has none")
+        if only is None or name == only:
+            difficult, truncated = (_flag(item, flag, where) for flag in ("difficult", "truncated"))
+            found.append(VocObject(number, name, _box(item, size, where), difficult, truncated, _actions(item)))
+    return found
+
+
+def _flag(item: ElementTree.Element, name: str, where: str) -> bool:
+    text = (item.findtext(name) or "0").strip()
+    if text not in ("0", "1"):
+        raise ValueError(f"{where}: {name} must be 0 or 1, but it is {text!r}")
+    return text == "1"
 
 
 def _check_size(path: Path, root: ElementTree.Element, size: tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
-from lvmdc.data.pictures import PictureSet
+from lvmdc.data.sources import Sources
 from lvmdc.features.base import Features
 from lvmdc.features.cache import cache_key, cache_path
 from lvmdc.proposals.base import Proposals
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def build_candidates(
-    pictures: PictureSet,
+    pictures: Sources,
     proposals: Proposals,
     features: Features,
     cache_dir: str | Path | None = None,
@@ -72,7 +72,7 @@ def _cached(path: Path, n: int) -> Candidates | None:
         return None
 
 
-def _computed(pictures: PictureSet, proposals: Proposals, features: Features, progress: bool) -> Candidates:
+def _computed(pictures: Sources, proposals: Proposals, features: Features, progress: bool) -> Candidates:
     described, placed, counts = _Rows(), _Rows(), []
     for i in tqdm(range(len(pictures)), desc="candidates", unit="picture", disable=not progress):
         image, name = pictures.image(i), pictures.names[i]

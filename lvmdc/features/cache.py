@@ -5,14 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lvmdc.data.pictures import PictureSet
+from lvmdc.data.sources import Sources
 from lvmdc.features.base import Features
 from lvmdc.proposals.base import Proposals
 
 FORMAT = 1  # raise it when the same inputs give other numbers, and old caches are left alone
 
 
-def cache_key(pictures: PictureSet, proposals: Proposals, features: Features) -> str:
+def cache_key(pictures: Sources, proposals: Proposals, features: Features) -> str:
     """SHA-256 of everything that the candidates depend on: the pictures' contents, names and order, and the settings.
 
     Labels and true boxes are not among it: candidates do not depend on them.
@@ -20,7 +20,7 @@ def cache_key(pictures: PictureSet, proposals: Proposals, features: Features) ->
     >>> import numpy as np
     >>> from lvmdc.features.hog import HOG
     >>> from lvmdc.proposals import WindowGrid
-    >>> pictures = PictureSet([np.zeros((64, 64), np.uint8)], ["cat"], [0])
+    >>> pictures = Sources([np.zeros((64, 64), np.uint8)], ["cat"])
     >>> cache_key(pictures, WindowGrid(), HOG()) == cache_key(pictures, WindowGrid(stride=4), HOG())
     False
     """

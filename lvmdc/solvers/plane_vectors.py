@@ -52,6 +52,8 @@ class PlaneVectors:
         if self._stored is not None:  # each candidate once, and a mixture a sample
             self.capacity = min(self.capacity, len(self._stored) + len(self.hinge.y))
             self._slot_of = np.full(len(self._stored), NONE)
+        else:  # each candidate once a class; what is reserved beyond that would be written to by the lists of places below
+            self.capacity = min(self.capacity, self.hinge.candidates.n_candidates * self.hinge.n_classes + len(self.hinge.y))
         self.data = np.empty((self.capacity, self.length), dtype)
         self._row_at = np.full(self.capacity, NONE)
         self._free = np.arange(self.capacity)

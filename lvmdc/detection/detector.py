@@ -1,0 +1,185 @@
+"""The detector: one latent problem a class, learned from the labels of pictures."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import torch
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from torch import Tensor
+from tqdm import tqdm
+
+from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.candidates import Candidates
+from lvmdc.detection.presence import ABSENT, PRESENT, PresenceMap
+from lvmdc.detection.suppression import suppressed
+from lvmdc.labelled_boxes import LabelledBoxes
+from lvmdc.learners import DISC
+from lvmdc.learners.base import LatentLearner
+from lvmdc.losses import CostLoss, OverlapLoss
+from lvmdc.segments import segment_argmax
+
+
+class Detector(BaseEstimator):
+    """Finds the objects of K classes in pictures, from labels that say which classes a picture shows, not where or how many.
+
+    Each class k is a problem of its own over all pictures, y = 1 where the label says that k is there, y = 0 where it is not, and h the
+    candidate that shows it (`PresenceMap`). With the learner's loss Δ' on h,
+
+        Δ(1, h, 1, h') = Δ'(h, h'),   Δ(1, ·, 0, ·) = m (missed),   Δ(0, ·, 1, ·) = 1 (false),   Δ(0, ·, 0, ·) = 0,
+
+    so that the slack (9) of a picture without k and of one with it are
+
+        ξ_i = max(0, 1 + max_h w·φ(x_i, h)),    ξ_i = max(m, max_h [w·φ(x_i, h) + Σ_h' p_i(h') Δ'(h', h)]) − max_h w·φ(x_i, h):
+
+    all of the one's candidates are background, and of the other's the best must score above 0, and above what does not overlap it. Any
+    learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Pictures whose label of k is 0, not told, are left
+    out of problem k. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them.
+
+    Args:
+        learner: of which a copy is trained for each class, its `loss` being Δ' (the overlap loss where it has none); DISC where not given.
+        bias: s of `PresenceMap`.
+        miss_cost: m, or `balanced`: twice as many as there are pictures without the class for each picture with it, at least 2. With m = 1
+            nothing is gained by a box that may be in the wrong place, and w = 0 is a point that learners of one h do not leave.
+        overlap: intersection over union above which the weaker of two boxes of a class is suppressed.
+        min_score: below which nothing is predicted; −1, where the margin of background ends, keeps all that may count.
+        max_boxes: of a picture and a class, at most.
+        verbose: show a progress bar over the classes.
+
+    >>> x = torch.tensor([[3.0, 0], [0, 0], [0, 3.0], [0, 0], [3.0, 0], [0, 3.0]])  # three pictures with two candidates each
+    >>> boxes = [[0, 0, 2, 2], [4, 0, 6, 2]] * 3
+    >>> labels = [[1, -1], [-1, 1], [1, 1]]
+    >>> detector = Detector(DISC(C=10.0, init="uniform")).fit(Candidates(x, [2, 2, 2], boxes), labels)
+    >>> found = detector.predict(Candidates(x, [2, 2, 2], boxes))
+    >>> sure = found[found.score > 0]
+    >>> sure.picture.tolist(), sure.label.tolist(), sure.box[:, 0].tolist()
+    ([0, 1, 2, 2], [0, 1, 0, 1], [0.0, 0.0, 0.0, 4.0])
+    """
+
+    def __init__(
+        self,
+        learner: LatentLearner | None = None,
+        bias: float = 1.0,
+        miss_cost: float | Literal["balanced"] = 2.0,
+        overlap: float = 0.3,
+        min_score: float | None = -1.0,
+        max_boxes: int | None = 20,
+        verbose: bool = False,
+    ):
+        self.learner, self.bias, self.miss_cost = learner, bias, miss_cost
+        self.overlap, self.min_score, self.max_boxes, self.verbose = overlap, min_score, max_boxes, verbose
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, candidates: Candidates, labels: ArrayLike, h: ArrayLike | None = None) -> Detector:
+        """Learn from labels (n, K): 1 a class is there, −1 it is not, 0 not told; h (n, K) is the candidate where it is known, else −1."""
+        self.begin(candidates, labels)
+        for k in tqdm(range(self.n_classes_), desc="classes", unit="class", disable=not self.verbose):
+            self.fit_class(candidates, labels, k, h)
+        return self
+
+    def begin(self, candidates: Candidates, labels: ArrayLike) -> None:
+        """Check everything and make ready for `fit_class`; what was learned before is forgotten."""
+        self.__dict__.pop("coef_", None)
+        table = self._labels(candidates, labels)
+        if candidates.boxes is None:
+            raise ValueError("candidates must have boxes, but candidates.boxes is None")
+        for k in range(table.shape[1]):
+            for value, what in ((1, "shows"), (-1, "lacks")):
+                if not bool((table[:, k] == value).any()):
+                    raise ValueError(f"labels must have a picture that {what} class {k}, or nothing can be learned of it, but none does")
+        self._make(1.0 if self.miss_cost == "balanced" else float(self.miss_cost)).check_parameters()
+        self.n_classes_, self.n_features_in_ = table.shape[1], candidates.n_features
+        self.coef_ = torch.zeros(self.n_classes_, candidates.n_features + 1, dtype=torch.float64, device=candidates.device)
+        self.learners_: dict[int, LatentLearner] = {}
+        self.history_: dict[int, list[dict[str, float]]] = {}
+
+    def fit_class(self, candidates: Candidates, labels: ArrayLike, k: int, h: ArrayLike | None = None) -> LatentLearner:
+        """Learn class k alone, after `begin`; its learner."""
+        column = self._labels(candidates, labels)[:, k]
+        told = (column != 0).nonzero().flatten()
+        y = torch.where(column[told] == 1, PRESENT, ABSENT)
+        part = candidates if len(told) == len(column) else candidates.subset(told)
+        known = None if h is None else torch.where(y == PRESENT, self._table(candidates, h, "h")[told, k], -1)
+        n_there = int(y.sum())
+        cost = max(2.0, 2.0 * (len(y) - n_there) / n_there) if self.miss_cost == "balanced" else float(self.miss_cost)
+        learner = self._make(cost)
+        learner.fit(part, y, known)
+        if not bool(learner.coef_.any()):
+            warnings.warn(
+                f"class {k} learned nothing, w = 0: try miss_cost above {cost:g}, other starts (init, n_init) or a larger C",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.learners_[k], self.history_[k], self.coef_[k] = learner, learner.history_, learner.coef_.to(self.coef_)
+        return learner
+
+    def _make(self, miss_cost: float) -> LatentLearner:
+        """The learner of one class."""
+        if miss_cost <= 0:
+            raise ValueError(f"miss_cost must be positive, or 'balanced', but it is {self.miss_cost}")
+        learner: LatentLearner = DISC() if self.learner is None else clone(self.learner)
+        latent = OverlapLoss() if learner.loss is None else learner.loss
+        loss = CostLoss([[0.0, 1.0], [miss_cost, 0.0]], latent)
+        return learner.set_params(loss=loss, joint=PresenceMap(self.bias), n_classes=2)
+
+    # ---- using ---------------------------------------------------------------------------------------------------
+
+    def scores(self, candidates: Candidates) -> Tensor:
+        """(T, K): w_k·Ψ(x, 1, h) of every candidate for every class."""
+        if not hasattr(self, "coef_"):
+            raise NotFittedError("this Detector is not fitted yet: call fit before it predicts")
+        if candidates.n_features != self.n_features_in_:
+            raise ValueError(f"candidates must have {self.n_features_in_} features, as in fit, but they have {candidates.n_features}")
+        return PresenceMap(self.bias).present_scores(candidates, self.coef_.to(candidates.device))
+
+    def predict(self, candidates: Candidates) -> LabelledBoxes:
+        """The boxes of all classes, with scores, after non-maximum suppression."""
+        assert candidates.boxes is not None
+        scores = self.scores(candidates)
+        rows, label = (scores >= (-torch.inf if self.min_score is None else self.min_score)).nonzero(as_tuple=True)
+        found = LabelledBoxes(candidates.sample[rows], label, candidates.boxes[rows], scores[rows, label])
+        return suppressed(found, self.overlap, self.max_boxes)
+
+    def locate(self, candidates: Candidates, labels: ArrayLike) -> LabelledBoxes:
+        """The best box of each class in each picture that is labelled with it: what CorLoc measures."""
+        assert candidates.boxes is not None
+        there = self._labels(candidates, labels) == 1
+        scores = self.scores(candidates)
+        parts = []
+        for k in range(self.n_classes_):
+            picture = there[:, k].nonzero().flatten()
+            rows = segment_argmax(scores[:, k], candidates.counts)[picture]
+            parts.append(LabelledBoxes(picture, torch.full_like(picture, k), candidates.boxes[rows], scores[rows, k]))
+        return LabelledBoxes.concat(parts)
+
+    def _labels(self, candidates: Candidates, labels: ArrayLike) -> Tensor:
+        table = self._table(candidates, labels, "labels")
+        if hasattr(self, "coef_") and table.shape[1] != self.n_classes_:
+            raise ValueError(f"labels must have {self.n_classes_} classes, as in fit, but they have {table.shape[1]}")
+        return table
+
+    @staticmethod
+    def _table(candidates: Candidates, values: ArrayLike, name: str) -> Tensor:
+        table = as_tensor(values).to(candidates.device)
+        if table.dim() != 2 or len(table) != len(candidates):
+            raise ValueError(f"{name} must have shape ({len(candidates)}, K), pictures × classes, but it has shape {tuple(table.shape)}")
+        return table.long()
+
+    # ---- keeping -------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was learned of the classes that are done, as tensors and plain data."""
+        histories = {str(k): [dict(row) for row in rows] for k, rows in self.history_.items()}
+        return {"coef": self.coef_, "bias": self.bias, "history": histories}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave, to predict, or to go on with the other classes after `begin`."""
+        if hasattr(self, "coef_") and state["coef"].shape != self.coef_.shape:
+            raise ValueError(f"the state has weights of shape {tuple(state['coef'].shape)}, but the data ask for {tuple(self.coef_.shape)}")
+        self.coef_, self.bias = state["coef"].clone(), state["bias"]
+        self.n_classes_, self.n_features_in_ = self.coef_.shape[0], self.coef_.shape[1] - 1
+        self.history_ = {int(k): [dict(row) for row in rows] for k, rows in state["history"].items()}
+        self.learners_ = {}

@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from lvmdc import LabelledBoxes
+
+BOX = [[0, 0, 2, 2], [1, 1, 3, 3], [0, 0, 4, 4]]
+
+
+def test_pictures_are_counted_anew_in_the_order_of_a_subset():
+    boxes = LabelledBoxes([0, 2, 2], [1, 0, 1], BOX, score=[0.1, 0.2, 0.3], difficult=[True, False, False])
+    part = boxes.subset([2, 1, 0])
+    assert part.picture.tolist() == [0, 0, 2]
+    assert part.score.tolist() == pytest.approx([0.2, 0.3, 0.1])
+    assert part.difficult.tolist() == [False, False, True]
+
+
+def test_labels_follow_vocs_lists():
+    boxes = LabelledBoxes([0, 0, 1], [0, 0, 1], BOX, difficult=[True, False, True])
+    assert boxes.labels(2, 2).tolist() == [[1, -1], [-1, 0]]
+
+
+def test_no_boxes_are_a_set_too():
+    nothing = LabelledBoxes([], [], torch.zeros(0, 4), score=[])
+    assert len(nothing) == 0
+    assert nothing.labels(2, 1).tolist() == [[-1], [-1]]
+    both = LabelledBoxes.concat([nothing, LabelledBoxes([0], [0], BOX[:1], score=[1.0])])
+    assert len(both) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 1], [0, 0, 0], BOX), r"picture must have shape \(3,\)"),
+        (([0, 1, 2], [0, -1, 0], BOX), r"label must not be negative, but label\[1\] is -1"),
+        (([0.5, 1, 2], [0, 0, 0], BOX), "picture must hold integers"),
+        (([0], [0], [[2, 0, 2, 2]]), "x2 > x1"),
+        (([0], [0], [[0, 0, 2, 2]], [float("nan")]), "score must be finite"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LabelledBoxes(*arguments)
+
+
+def test_sets_with_and_without_scores_do_not_join():
+    with pytest.raises(ValueError, match="concat needs scores in all"):
+        LabelledBoxes.concat([LabelledBoxes([0], [0], BOX[:1]), LabelledBoxes([0], [0], BOX[:1], score=[1.0])])
