@@ -5,7 +5,7 @@ from importlib.metadata import version
 from lvmdc.candidates import Candidates, Latent
 from lvmdc.dissimilarity import dissimilarity, diversity
 from lvmdc.joint import ClassBlocks, JointFeatureMap
-from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, Supervised, fit_path
+from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, SoftDISC, Supervised, fit_path
 from lvmdc.losses import CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
 
 __version__ = version("lvmdc")
@@ -26,6 +26,7 @@ __all__ = [
     "Latent",
     "Loss",
     "OverlapLoss",
+    "SoftDISC",
     "Supervised",
     "ZeroOneLoss",
     "dissimilarity",

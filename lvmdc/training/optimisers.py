@@ -72,13 +72,22 @@ def default_for_theta(parameters: list[nn.Parameter], candidates: Candidates) ->
     Its objective is smooth, and where J is small nearly flat in most directions: the 1/(Jt) of Algorithm 2 first leaps, then crawls.
     A step of Adam moves every number of θ by about its rate, so that no candidate's log-probability moves by more than about one.
     """
-    optimizer = torch.optim.Adam(parameters, lr=1 / max(_length(candidates.for_phi().features, 1), 1e-12))
-    return Stepper(optimizer, LambdaLR(optimizer, lambda t: 1 / (1 + t / HALVING)), by_step=True)
+    return _adam(parameters, candidates.for_phi().features, 1.0)
+
+
+def default_for_soft_w(parameters: list[nn.Parameter], candidates: Candidates, temperature: float) -> Stepper:
+    """The same for a w whose P_w is a softmax, over the mean ‖Ψ‖₁ and at T times the rate: its scores are divided by T."""
+    return _adam(parameters, candidates.features, temperature)
 
 
 def default_for_module(parameters: list[nn.Parameter]) -> Stepper:
     """Adam at its usual rate, for a neural network of one's own."""
     return Stepper(torch.optim.Adam(parameters, lr=NEURAL_RATE))
+
+
+def _adam(parameters: list[nn.Parameter], features: Tensor, factor: float) -> Stepper:
+    optimizer = torch.optim.Adam(parameters, lr=factor / max(_length(features, 1), 1e-12))
+    return Stepper(optimizer, LambdaLR(optimizer, lambda t: 1 / (1 + t / HALVING)), by_step=True)
 
 
 def _length(features: Tensor, order: int) -> float:

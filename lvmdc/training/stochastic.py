@@ -15,9 +15,9 @@ from torch.utils.data import RandomSampler
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.inference import best_of_class
-from lvmdc.learners import DISC, LatentLearner, Supervised
+from lvmdc.learners import DISC, LatentLearner, SoftDISC, Supervised
 from lvmdc.training import optimisers
-from lvmdc.training.batch_objective import BatchObjective, delta_at
+from lvmdc.training.batch_objective import BatchObjective, batch_objective, delta_at
 from lvmdc.training.batches import TrainingSet
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
@@ -39,7 +39,7 @@ class StochasticModule(LatentModule):
     has the noise of its batches.
 
     Args:
-        learner: DISC, LSVM or Supervised, with its loss and hyperparameters.
+        learner: DISC, SoftDISC, LSVM or Supervised, with its loss and hyperparameters.
         optimizer_w: makes the optimizer of w from its parameters; likewise `optimizer_theta`.
         scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch.
         prediction: a module that maps features (T, d) to scores (T, K), for P_w; linear in the learner's joint feature map where not given.
@@ -108,8 +108,7 @@ class StochasticModule(LatentModule):
     def configure_optimizers(self) -> Any:
         pair, data = self._trained(), self.samples.candidates
         w = list(pair.p_w.parameters())
-        linear = optimisers.default_for_w if self.norm == "l2" else optimisers.default_for_sparse_w
-        default = linear(w, data, self.learner.C) if pair.linear_w else optimisers.default_for_module(w)
+        default = self._default_for_w(w) if pair.linear_w else optimisers.default_for_module(w)
         self.steppers: list[Stepper] = [optimisers.stepper(w, default, self.optimizer_w, self.scheduler)]
         check_proximal(self.norm, self.steppers[0].optimizer)
         if pair.p_theta is not None and pair.theta:
@@ -117,6 +116,12 @@ class StochasticModule(LatentModule):
             default = optimisers.default_for_theta(theta, data) if pair.linear_theta else optimisers.default_for_module(theta)
             self.steppers.append(optimisers.stepper(theta, default, self.optimizer_theta, self.scheduler))
         return tuple(stepper.configuration() for stepper in self.steppers)
+
+    def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
+        if isinstance(self.learner, SoftDISC) and self.norm == "l2":
+            return optimisers.default_for_soft_w(w, self.samples.candidates, self.learner.temperature)
+        default = optimisers.default_for_w if self.norm == "l2" else optimisers.default_for_sparse_w
+        return default(w, self.samples.candidates, self.learner.C)
 
     def on_fit_start(self) -> None:
         self.samples = self.samples.to(self.device)
@@ -156,7 +161,7 @@ class StochasticModule(LatentModule):
             self.trainer.should_stop = True
             return
         pair, found = self._trained(), self.optimizers()
-        value = BatchObjective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(batch), self._warm)
+        value = batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(batch), self._warm)
         active = found if isinstance(found, list) else [found]
         for optimizer in active:
             optimizer.zero_grad()
@@ -199,7 +204,7 @@ class StochasticModule(LatentModule):
 
     def _measured(self) -> BatchObjective:
         pair = self._trained()
-        return BatchObjective(self.learner, pair.prediction(), pair.conditional(), self.norm)
+        return batch_objective(self.learner, pair.prediction(), pair.conditional(), self.norm)
 
     # ---- using ---------------------------------------------------------------------------------------------------
 

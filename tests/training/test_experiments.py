@@ -22,7 +22,7 @@ def test_experiment_runs_one_quick_iteration(experiment, config, small, tmp_path
         assert (tmp_path / name).stat().st_size > 0
 
 
-@pytest.mark.parametrize("method", ["lsvm", "ilsvm", "supervised", "disc", "em", "m3e"])
+@pytest.mark.parametrize("method", ["lsvm", "ilsvm", "supervised", "disc", "disc_soft", "em", "m3e"])
 @pytest.mark.parametrize("loss", ["label", "zero_one"])
 def test_every_method_runs_with_every_loss(method, loss, config, small, tmp_path):
     overrides = ["experiment=minimal", f"method={method}", f"loss={loss}", "method.tol=0.1", "method.max_iter=30", "extras.report=false"]
