@@ -38,6 +38,10 @@ class BoundLoss:
         self._cost = loss.class_cost(y[:, None], self._all_classes)  # (n, K)
         self._classes: dict[int, BoundLoss] = {}
 
+    def on(self, candidates: Candidates) -> BoundLoss:
+        """The same on the same candidates with other features."""
+        return BoundLoss(self.loss, candidates, self.y, self.n_classes, self.limit)
+
     def expected_loss(self, p: Tensor) -> Tensor:
         """Δ_i(y, h; θ) for all (y, h) (7), (T,) → (T, K), differentiable in p."""
         if self._cost is None:
