@@ -25,6 +25,7 @@ from lvmdc.training.region_features import RegionFeatures
 from lvmdc.training.stochastic import StochasticModule
 
 Heads = Literal["exact", "steps"]
+FINE = 10  # times as many steps as are planned count as taken by w, where it starts at its optimum: it is to follow, not to search
 GENTLE = 0.1  # of the usual rate of θ, where it starts at its optimum
 
 
@@ -123,7 +124,7 @@ class EndToEndModule(StochasticModule):
     def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
         if self.begin == "steps" or self.norm != "l2" or isinstance(self.learner, SoftDISC):
             return super()._default_for_w(w)
-        return optimisers.default_for_w(w, self.samples.candidates, self.learner.C, done=self._steps * self._planned)
+        return optimisers.default_for_w(w, self.samples.candidates, self.learner.C, done=FINE * self._steps * self._planned)
 
     def _default_for_theta(self, theta: list[nn.Parameter]) -> Stepper:
         factor = 1.0 if self.begin == "steps" else GENTLE
