@@ -6,7 +6,7 @@ from lvmdc.candidates import Candidates, Latent
 from lvmdc.dissimilarity import dissimilarity, diversity
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.labelled_boxes import LabelledBoxes
-from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, Supervised, fit_path
+from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, SoftDISC, Supervised, fit_path
 from lvmdc.losses import CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
 
 __version__ = version("lvmdc")
@@ -28,6 +28,7 @@ __all__ = [
     "Latent",
     "Loss",
     "OverlapLoss",
+    "SoftDISC",
     "Supervised",
     "ZeroOneLoss",
     "dissimilarity",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lvmdc.distributions import Conditional, Delta, OnSamples, Sampled, sampled_diversity, sampled_mean
+from lvmdc.distributions import Conditional, Delta, Joint, OnSamples, Sampled, sampled_diversity, sampled_mean
 from lvmdc.distributions.sampled import loss_from, loss_of_pairs
 from lvmdc.losses import Loss
 from lvmdc.losses.bound import BoundLoss
@@ -84,6 +84,20 @@ def _conditionals(P: Conditional, Q: Conditional, loss: Loss) -> Tensor:
     else:
         expected = PairwiseExpectation(loss, P.candidates, P.y, Q.y[:, None])(P.p)[:, 0]
     return segment_sum(expected * Q.p, P.candidates.counts)
+
+
+@register_diversity(Conditional, Joint)
+def _expected_under(P: Conditional, Q: Joint, loss: Loss) -> Tensor:
+    classes = max(P.n_classes, Q.n_classes)
+    return BoundLoss(loss, P.candidates, P.y, classes).agreement(P.p, Q.table(classes))
+
+
+@register_diversity(Joint, Joint)
+def _joints(P: Joint, Q: Joint, loss: Loss) -> Tensor:
+    if P is not Q:
+        return _any(P, Q, loss)
+    any_class = torch.zeros(len(P.candidates), dtype=torch.long, device=P.p.device)
+    return BoundLoss(loss, P.candidates, any_class, P.n_classes).joint_diversity(P.p)
 
 
 @register_diversity(OnSamples, OnSamples)

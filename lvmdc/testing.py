@@ -11,7 +11,7 @@ They compare with the definitions, term by term, on small random problems in flo
 hand, or under any other runner.
 
 >>> run(TestOverlapLoss())
-11
+13
 """
 
 import torch
@@ -82,6 +82,11 @@ class LossConformance:
     def _setting(self) -> tuple[Loss, Candidates, Tensor, Tensor]:
         candidates = self.make_candidates()
         return self.make_loss(), candidates, self.make_outputs(candidates), random_weights(candidates)
+
+    def _joint(self, candidates: Candidates) -> Tensor:
+        """(T, K) random probabilities over all (y, h) of each sample."""
+        q = torch.stack([random_weights(candidates, seed) for seed in range(self.n_classes)], dim=1)
+        return q / self.n_classes
 
     def _delta(self, loss: Loss, candidates: Candidates, y1: int, row1: int, y2: int, row2: int) -> float:
         h1, h2 = candidates.latent(torch.tensor([row1])), candidates.latent(torch.tensor([row2]))
@@ -161,6 +166,23 @@ class LossConformance:
         loss, candidates, y, p = self._setting()
         for limit in (TINY, AMPLE):
             assert gradcheck(BoundLoss(loss, candidates, y, self.n_classes, limit).diversity, p.requires_grad_(), fast_mode=limit == TINY)
+
+    def test_diversity_over_all_classes_is_the_double_sum(self) -> None:
+        loss, candidates, y, _ = self._setting()
+        q = self._joint(candidates)
+        expected = torch.zeros(len(candidates), dtype=torch.float64)
+        for one, two in _pairs(candidates):
+            for y1 in range(self.n_classes):
+                for y2 in range(self.n_classes):
+                    delta = self._delta(loss, candidates, y1, one, y2, two)
+                    expected[int(candidates.sample[one])] += float(q[one, y1] * q[two, y2]) * delta
+        for limit in (TINY, AMPLE):
+            _assert_close(BoundLoss(loss, candidates, y, self.n_classes, limit).joint_diversity(q), expected)
+
+    def test_derivative_of_the_diversity_over_all_classes_is_that_of_differences(self) -> None:
+        loss, candidates, y, _ = self._setting()
+        q = self._joint(candidates).requires_grad_()
+        assert gradcheck(BoundLoss(loss, candidates, y, self.n_classes).joint_diversity, q, fast_mode=True)
 
     def test_blocks_of_any_size_give_the_same(self) -> None:
         loss, candidates, y, p = self._setting()

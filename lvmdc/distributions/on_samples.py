@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.segments import segment_sum
+from lvmdc.segments import segment_max, segment_sum
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,19 @@ class Joint(OnSamples):
     """
 
     p: Tensor
+
+    @classmethod
+    def softmax(cls, candidates: Candidates, scores: Tensor, temperature: float = 1.0) -> Joint:
+        """P_w(y, h | x) ∝ exp(score(y, h) / T) over all (y, h) of a sample, scores (T, K); −inf has none. T → 0 is the delta (4).
+
+        >>> Joint.softmax(Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 0.0], [0.0, 1.0986]])).p
+        tensor([[0.1667, 0.1667],
+                [0.1667, 0.5000]])
+        """
+        below = scores / temperature
+        peak = segment_max(below.detach().amax(dim=1), candidates.counts)
+        mass = (below - peak[candidates.sample, None]).exp()
+        return cls(candidates, mass / segment_sum(mass.sum(dim=1), candidates.counts)[candidates.sample, None])
 
     @property
     def n_classes(self) -> int:

@@ -8,6 +8,9 @@ from lvmdc.features.combined import Concatenated
 from lvmdc.features.file import FileFeatures
 from lvmdc.features.hog import HOG
 from lvmdc.features.kernel_map import KernelMap
+from lvmdc.features.length_norm import LengthNorm
+from lvmdc.features.regions import Learned, RegionNetwork
+from lvmdc.features.small_cnn import SmallCNN
 from lvmdc.features.truth import true_candidate
 
 __all__ = [
@@ -17,6 +20,10 @@ __all__ = [
     "Features",
     "FileFeatures",
     "KernelMap",
+    "Learned",
+    "LengthNorm",
+    "RegionNetwork",
+    "SmallCNN",
     "build_candidates",
     "cache_key",
     "cache_path",

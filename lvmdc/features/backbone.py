@@ -11,10 +11,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from lvmdc.features import small_cnn
 from lvmdc.features.efficientnet_lite import MEAN, STD, EfficientNetLite0, own_names, pretrained_weights
 from lvmdc.features.trunk import feature_trunk
 
 OFFLINE = "efficientnet_lite0"
+SCRATCH = "small_cnn"  # has no weights but those that it learns
 # These two normalise their input once more by themselves, depending on where their weights come from.
 LEFT_OUT = ("googlenet", "inception_v3")
 
@@ -35,21 +37,21 @@ class Backbone:
 
 
 def backbone_names() -> list[str]:
-    """What `load_backbone` knows: the network whose weights come by pip, and the classifiers of torchvision.
+    """What `load_backbone` knows: the network whose weights come by pip, the one to train from scratch, and the classifiers of torchvision.
 
     >>> backbone_names()[0], "resnet18" in backbone_names()
     ('efficientnet_lite0', True)
     """
     from torchvision import models
 
-    return [OFFLINE, *(name for name in models.list_models(module=models) if name not in LEFT_OUT)]
+    return [OFFLINE, SCRATCH, *(name for name in models.list_models(module=models) if name not in LEFT_OUT)]
 
 
 def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", stride: int = 32) -> Backbone:
     """A network by name, cut behind its last map of `stride`.
 
     Args:
-        name: efficientnet_lite0, or a classifier of torchvision.
+        name: efficientnet_lite0, small_cnn, which has no trained weights, or a classifier of torchvision.
         weights: "default", those trained on ImageNet: from pip for efficientnet_lite0, otherwise torchvision downloads them; the path
             of a state dict; or None, random ones, the same at every call.
         stride: pixels of the picture to one cell of the map.
@@ -57,9 +59,11 @@ def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", s
     >>> load_backbone("resnet18", weights=None).channels
     512
     """
-    if name != OFFLINE and name not in backbone_names():
+    if name not in (OFFLINE, SCRATCH) and name not in backbone_names():
         near = difflib.get_close_matches(name, backbone_names(), n=1, cutoff=0.0)
-        raise ValueError(f"backbone must be {OFFLINE} or a classifier of torchvision, but it is {name!r}: did you mean {near[0]!r}?")
+        raise ValueError(
+            f"backbone must be {OFFLINE}, {SCRATCH} or a classifier of torchvision, but it is {name!r}: did you mean {near[0]!r}?"
+        )
     network, mean, std = _untrained(name)
     if weights is not None:
         state = _default_weights(name) if weights == "default" else _read_weights(Path(weights))
@@ -78,6 +82,8 @@ def _untrained(name: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ..
         torch.manual_seed(0)
         if name == OFFLINE:
             return EfficientNetLite0(), MEAN, STD
+        if name == SCRATCH:
+            return small_cnn.SmallCNN(), small_cnn.MEAN, small_cnn.STD
         from torchvision import models
 
         network = models.get_model(name, weights=None)
@@ -88,6 +94,8 @@ def _untrained(name: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ..
 def _default_weights(name: str) -> dict[str, Tensor]:
     if name == OFFLINE:
         return _read_weights(pretrained_weights())
+    if name == SCRATCH:
+        raise ValueError(f"weights of {SCRATCH} must be null or a file, since it is trained from scratch, but they are 'default'")
     from torchvision import models
 
     try:

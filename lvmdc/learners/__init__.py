@@ -7,6 +7,7 @@ from lvmdc.learners.ilsvm import ILSVM
 from lvmdc.learners.lsvm import LSVM
 from lvmdc.learners.m3e import M3E
 from lvmdc.learners.path import fit_path
+from lvmdc.learners.soft_disc import SoftDISC
 from lvmdc.learners.supervised import Supervised
 
-__all__ = ["DISC", "EM", "ILSVM", "LSVM", "M3E", "ConvergenceWarning", "LatentLearner", "Supervised", "fit_path"]
+__all__ = ["DISC", "EM", "ILSVM", "LSVM", "M3E", "ConvergenceWarning", "LatentLearner", "SoftDISC", "Supervised", "fit_path"]

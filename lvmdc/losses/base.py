@@ -15,7 +15,7 @@ class Loss(ABC):
     A loss of one's own implements `delta` and nothing else. The expected loss (7) and the self-diversity (8) then come from
     the double sum, in blocks that fit in memory. Two further methods are shortcuts that a loss may declare where they hold:
     `class_cost`, if Δ does not depend on h where the classes differ, and `within_class`, if its expectation where they agree has a
-    closed form.
+    closed form. Where Δ inside a class is the same for all of them, `alike_in_classes = True` saves work where all classes count.
     `lvmdc.testing.LossConformance` checks all of it.
 
     >>> class Shift(Loss):  # how far apart two candidates stand in their sample's list
@@ -28,6 +28,7 @@ class Loss(ABC):
 
     needs_boxes: bool = False
     of_label: bool = False  # whether Δ does not depend on h at all
+    alike_in_classes: bool = False  # whether Δ(y, h1, y, h2) is the same for every class y
 
     @abstractmethod
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:

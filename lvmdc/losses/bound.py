@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.losses.pairwise import PairwiseExpectation
+from lvmdc.memory import memory_budget
 from lvmdc.segments import segment_sum
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ class BoundLoss:
         self.loss, self.candidates, self.y, self.n_classes, self.limit = loss, candidates, y, n_classes, limit
         self._all_classes = torch.arange(n_classes, device=y.device).expand(len(y), -1)  # (n, K)
         self._cost = loss.class_cost(y[:, None], self._all_classes)  # (n, K)
+        self._classes: dict[int, BoundLoss] = {}
+
+    def on(self, candidates: Candidates) -> BoundLoss:
+        """The same on the same candidates with other features."""
+        return BoundLoss(self.loss, candidates, self.y, self.n_classes, self.limit)
 
     def expected_loss(self, p: Tensor) -> Tensor:
         """Δ_i(y, h; θ) for all (y, h) (7), (T,) → (T, K), differentiable in p."""
@@ -67,6 +73,35 @@ class BoundLoss:
     def diversity(self, p: Tensor) -> Tensor:
         """H_i(θ) = Σ_h p_i(h) Δ_i(y_i, h; θ) (8), (T,) → (n,), differentiable in p."""
         return segment_sum(p * self.within_class(p), self.candidates.counts)
+
+    def agreement(self, p: Tensor, q: Tensor) -> Tensor:
+        """Σ_h' p_i(h') Σ_{y,h} q_i(y, h) Δ(y_i, h', y, h), H(P_θ, P_w) (1), (T,), (T, K) → (n,), differentiable in both."""
+        return segment_sum((self.expected_loss(p) * q).sum(dim=1), self.candidates.counts)
+
+    def joint_diversity(self, q: Tensor) -> Tensor:
+        """Σ_{y,h} Σ_{y',h'} q_i(y, h) q_i(y', h') Δ(y, h, y', h'), H(P_w, P_w) (1), (T, K) → (n,), differentiable in q.
+
+        Where Δ between classes does not depend on h, that part is the cost between the masses of the classes, K² numbers a sample.
+        """
+        counts = self.candidates.counts
+        if self._cost is None:
+            parts = [(self._as_class(k).expected_loss(q[:, k]) * q).sum(dim=1) for k in range(self.n_classes)]
+            return segment_sum(torch.stack(parts).sum(dim=0), counts)
+        mass, every = segment_sum(q, counts), torch.arange(self.n_classes, device=q.device)  # (n, K), (K,)
+        between = self.loss.class_cost(every[:, None], every)
+        assert between is not None
+        between = between.to(q.dtype).expand(self.n_classes, -1).clone().fill_diagonal_(0)
+        within = [q[:, k] * self._as_class(k).within_class(q[:, k]) for k in range(self.n_classes)]
+        return (mass @ between * mass).sum(dim=1) + segment_sum(torch.stack(within).sum(dim=0), counts)
+
+    def _as_class(self, k: int) -> BoundLoss:
+        """The same samples if all of them had class k."""
+        if self.loss.alike_in_classes and self._cost is not None:
+            return self
+        if k not in self._classes:
+            limit = max(1, memory_budget(self.candidates.device, self.limit) // self.n_classes)
+            self._classes[k] = BoundLoss(self.loss, self.candidates, torch.full_like(self.y, k), self.n_classes, limit)
+        return self._classes[k]
 
     @cached_property
     def _own_class(self) -> PairwiseExpectation:

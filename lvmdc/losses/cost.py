@@ -32,7 +32,7 @@ class CostLoss(Loss):
             raise ValueError("cost must be zero on its diagonal, since Δ(z, z) = 0; the loss inside a class is latent=")
         self._table = table.to(torch.get_default_dtype())
         self._inside = LabelLoss() if latent is None else latent
-        self.needs_boxes = self._inside.needs_boxes
+        self.needs_boxes, self.alike_in_classes = self._inside.needs_boxes, self._inside.alike_in_classes
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         inside = self._inside.delta(y1, h1, y2, h2)

@@ -15,6 +15,7 @@ class LabelLoss(Loss):
     """
 
     of_label = True
+    alike_in_classes = True
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         different = (y1 != y2).to(torch.get_default_dtype())

@@ -37,6 +37,7 @@ class OverlapLoss(Loss):
     """
 
     needs_boxes = True
+    alike_in_classes = True
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         assert h1.box is not None

@@ -22,7 +22,8 @@ class AtRows(Loss):
     """
 
     def __init__(self, loss: Loss, rows: Tensor):
-        self.loss, self.rows, self.needs_boxes = loss, rows, loss.needs_boxes
+        self.loss, self.rows = loss, rows
+        self.needs_boxes, self.of_label, self.alike_in_classes = loss.needs_boxes, loss.of_label, loss.alike_in_classes
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))

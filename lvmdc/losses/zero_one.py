@@ -17,6 +17,8 @@ class ZeroOneLoss(Loss):
     tensor([0.5000])
     """
 
+    alike_in_classes = True
+
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         return ((y1 != y2) | (h1.index != h2.index)).to(torch.get_default_dtype())
 

@@ -11,6 +11,7 @@ from lvmdc.solvers.n_slack import NSlack
 from lvmdc.solvers.one_slack import OneSlack, Solution
 from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
+from lvmdc.solvers.soft import SoftProblem
 from lvmdc.solvers.ssd import ssd, subgradient
 from lvmdc.solvers.start import Init, starting_weights
 from lvmdc.solvers.truth import Truth
@@ -27,6 +28,7 @@ __all__ = [
     "PosteriorProblem",
     "Round",
     "Rounds",
+    "SoftProblem",
     "Solution",
     "StructuredHinge",
     "ThetaBound",

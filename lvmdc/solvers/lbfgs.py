@@ -1,19 +1,31 @@
-"""L-BFGS for (16), safeguarded."""
+"""L-BFGS for (16), and for other smooth problems, safeguarded."""
+
+from typing import Protocol
 
 import torch
-
-from lvmdc.solvers.posterior import PosteriorProblem
 
 ITERATIONS = 10  # between two looks at the progress
 
 
-def lbfgs(problem: PosteriorProblem, tol: float, max_rounds: int = 30) -> float:
-    """Lower (16) by full-batch L-BFGS until a few iterations gain less than `tol`. Returns the decrease.
+class Problem(Protocol):
+    """What is lowered: C, the size of its gradient, the parameters, and the value, differentiable in them."""
+
+    C: float
+
+    @property
+    def parameters(self) -> list[torch.nn.Parameter]: ...
+
+    def value(self) -> torch.Tensor: ...
+
+
+def lbfgs(problem: Problem, tol: float, max_rounds: int = 30) -> float:
+    """Lower a problem, such as (16), by full-batch L-BFGS until a few iterations gain less than `tol`. Returns the decrease.
 
     A θ that does not lower the objective is not kept: the bound `slack` has kinks that a line search may trip over.
 
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> from lvmdc.solvers.posterior import PosteriorProblem
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
     >>> bound, scores = BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])

@@ -1,8 +1,9 @@
 """The learners under Lightning: modules, data, callbacks, and a run from a configuration."""
 
 from lvmdc.training.data import LatentDataModule, Samples
+from lvmdc.training.end_to_end import EndToEndModule
 from lvmdc.training.exact import ExactModule
 from lvmdc.training.module import LatentModule
 from lvmdc.training.stochastic import StochasticModule
 
-__all__ = ["ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule"]
+__all__ = ["EndToEndModule", "ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule"]

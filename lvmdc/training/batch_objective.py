@@ -7,10 +7,11 @@ from torch import Tensor
 
 from lvmdc.distributions import Conditional, ConditionalModel, Prediction, score_dtype
 from lvmdc.inference import best, best_of_class, best_value, own_class
-from lvmdc.learners import DISC, LatentLearner
+from lvmdc.learners import DISC, LatentLearner, SoftDISC
 from lvmdc.objective import Objective, slack
 from lvmdc.segments import segment_sum
 from lvmdc.solvers.posterior import PosteriorProblem, with_known
+from lvmdc.solvers.soft import SoftProblem, half_squares
 from lvmdc.training.batches import Batch, TrainingSet
 from lvmdc.training.norms import Norm, norm_value
 
@@ -63,8 +64,12 @@ class BatchObjective:
             xi = best_value(batch.candidates, scores + expected) - truth
         else:
             xi = slack(batch.candidates, scores, expected, batch.y, batch.known)
-        norm = self._norm(self.p_w) if self.norm == "l2" else 0.0
+        norm = half_squares(self.p_w) if self.norm == "l2" else 0.0
         return norm + self.C * xi.double().mean()
+
+    def slacks(self, batch: Batch, scores: Tensor, p: Tensor) -> Tensor:
+        """(n,): ξ_i (9) under a posterior p (T,)."""
+        return slack(batch.candidates, scores, batch.bound.expected_loss(p), batch.y, batch.known)
 
     def posterior(self, batch: Batch, scores: Tensor, warm: bool = False) -> Tensor:
         """(T,): P_θ(h | x_i, y_i), without a derivative."""
@@ -86,7 +91,7 @@ class BatchObjective:
             p = self.posterior(batch, scores)
             y_hat, rows = best(batch.candidates, scores)
             parts = (
-                slack(batch.candidates, scores, batch.bound.expected_loss(p), batch.y, batch.known),
+                self.slacks(batch, scores, p),
                 batch.bound.diversity(p),
                 batch.bound.expected_at(p, y_hat, rows),
                 y_hat != batch.y,
@@ -94,8 +99,8 @@ class BatchObjective:
             )
             sums += torch.stack([part.double().sum() for part in parts]).cpu()
         xi, diversity, loss, error, entropy = (sums / len(samples)).tolist()
-        theta_norm = self.J * float(self._norm(self.p_theta)) if self.p_theta is not None else 0.0
-        (w_norm,) = [self._norm(self.p_w)] if self.norm == "l2" else [norm_value(self.norm, w) for w in self.p_w.parameters()]
+        theta_norm = self.J * float(half_squares(self.p_theta)) if self.p_theta is not None else 0.0
+        (w_norm,) = [half_squares(self.p_w)] if self.norm == "l2" else [norm_value(self.norm, w) for w in self.p_w.parameters()]
         objective = Objective(float(w_norm), theta_norm, xi, diversity, self.C, self.beta)
         return objective, {"loss": loss, "error": error, "entropy": entropy}
 
@@ -104,10 +109,33 @@ class BatchObjective:
         assert self.p_theta is not None
         return PosteriorProblem(self.p_theta, batch.bound, scores, self.J, self.C, self.beta, self.learner.theta_bound, batch.known)
 
-    @staticmethod
-    def _norm(module: torch.nn.Module) -> Tensor:
-        squares = [parameter.double().square().sum() for parameter in module.parameters()]
-        return 0.5 * torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+
+class SoftBatchObjective(BatchObjective):
+    """The same where the prediction is a distribution too (`SoftDISC`): ½‖w‖² + J/2 ‖θ‖² + C/|B| Σ_i D_i (2), in w and θ together."""
+
+    def value(self, batch: Batch, warm: bool = False) -> Tensor:
+        """As a function of both; while `warm`, P_θ is the start, and θ waits."""
+        problem = self._soft(batch, batch.start.to(score_dtype(batch.candidates)) if warm else None)
+        assert self.p_theta is not None
+        # A weight of zero, not nothing: where ranks add up their gradients, each waits for those of all parameters.
+        waiting = (1 if warm else 0) * self.J * half_squares(self.p_theta)
+        whole = problem.value() - waiting
+        return whole if self.norm == "l2" else whole - half_squares(self.p_w)
+
+    def slacks(self, batch: Batch, scores: Tensor, p: Tensor) -> Tensor:
+        return self._soft(batch, None).against(scores, p)
+
+    def _soft(self, batch: Batch, start: Tensor | None) -> SoftProblem:
+        assert isinstance(self.learner, SoftDISC)
+        assert self.p_theta is not None
+        weights = (self.C, self.J, self.beta, self.learner.temperature)
+        return SoftProblem(self.p_w, self.p_theta, batch.bound, batch.known, *weights, start)
+
+
+def batch_objective(learner: LatentLearner, p_w: Prediction, p_theta: ConditionalModel | None, norm: Norm = "l2") -> BatchObjective:
+    """What the learner's own objective is on mini-batches."""
+    kind = SoftBatchObjective if isinstance(learner, SoftDISC) else BatchObjective
+    return kind(learner, p_w, p_theta, norm)
 
 
 def delta_at(scores: Tensor, rows: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class Pictures(Callback):
                 step = trainer.current_epoch
                 for i, (_, image) in enumerate(draw_samples(pl_module, train, self.count)):
                     logger.experiment.add_image(f"training/{i}", np.asarray(image), step, dataformats="HWC")
-                samples = train.to(pl_module.device)
+                samples = pl_module.described(train).to(pl_module.device)
                 p = pl_module.posterior(samples.candidates, samples.y)
                 logger.experiment.add_histogram("posterior/probability", p, step)
                 entropy = Conditional(samples.candidates, samples.y, p).entropy()

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import Prediction
+from lvmdc.features.base import Features
 from lvmdc.learners import LatentLearner
 from lvmdc.training.data import LatentDataModule, Samples
 from lvmdc.training.evaluate import evaluate
@@ -53,10 +55,19 @@ class LatentModule(pl.LightningModule, ABC):
     def setup(self, stage: str) -> None:
         self.classes = self.data.classes
 
+    def described(self, samples: Samples) -> Samples:
+        """The samples as this module sees them: their candidates with the features that it takes."""
+        return samples
+
+    def describer(self, features: Features) -> Features:
+        """What describes other pictures for it, given what described those of its data."""
+        return features
+
     def measure(self, samples: Samples) -> dict[str, float]:
         """Loss, class error and localisation on samples."""
-        samples = samples.to(self.device)
-        return evaluate(samples, self.learner.loss_, *self.prediction(samples.candidates).predict(samples.candidates))
+        samples = self.described(samples).to(self.device)
+        with torch.autocast(self.device.type, enabled=False):  # scores in half precision would tie
+            return evaluate(samples, self.learner.loss_, *self.prediction(samples.candidates).predict(samples.candidates))
 
     def validation_step(self, batch: Tensor, batch_idx: int) -> None:
         assert self.data.val is not None

@@ -28,7 +28,7 @@ def spread(n: int, count: int) -> torch.Tensor:
 
 def draw_samples(module: LatentModule, samples: Samples, count: int, size: int = 256) -> list[tuple[str, Image.Image]]:
     """Some of the samples as the model sees them, each with its name."""
-    shown = samples.subset(spread(len(samples), count)).to(module.device)
+    shown = module.described(samples.subset(spread(len(samples), count))).to(module.device)
     y_hat, h_hat = module.prediction(shown.candidates).predict(shown.candidates)
     p = module.posterior(shown.candidates, shown.y).cpu()
     candidates, items = shown.candidates.to("cpu"), shown.items
@@ -71,7 +71,7 @@ def draw_learned(module: LatentModule, samples: Samples) -> list[tuple[str, Imag
     items = samples.items
     if not isinstance(items, SequenceSet):
         return []
-    samples = samples.to(module.device)
+    samples = module.described(samples).to(module.device)
     p_w = module.prediction(samples.candidates)
     logos = []
     y_hat, h_hat = p_w.predict(samples.candidates)

@@ -58,3 +58,26 @@ def check_networks(one: Candidates, n_classes: int, prediction: Any, conditional
             columns = module_scores(copy.deepcopy(network).eval(), seen).shape[1]
             if columns != n_classes:
                 raise ValueError(f"{name} must score the {n_classes} classes of the data, but it scores {columns}")
+
+
+def check_precision(precision: str) -> None:
+    """Refuse half precision that needs its gradients scaled, which several optimizers do not share.
+
+    >>> check_precision("bf16-mixed")
+    """
+    if precision == "16-mixed":
+        raise ValueError("trainer.precision must be bf16-mixed, 32-true or 64-true for solver=end_to_end, but it is 16-mixed")
+
+
+def check_kind(learned: dict[str, Any], network: bool) -> None:
+    """Refuse the P_w of a checkpoint where it is a network here and linear there, or the other way."""
+    if (learned["coef"] is None) != network:
+        there, here = ("a network", "linear") if learned["coef"] is None else ("linear", "a network")
+        raise ValueError(f"the P_w of the checkpoint is {there}, but here it is {here}; see prediction=")
+
+
+def check_sizes(learned: dict[str, Any], learner: LatentLearner) -> None:
+    """Refuse a checkpoint of other classes or features than the data have."""
+    for name, mine in (("n_classes", learner.n_classes_), ("n_features", learner.n_features_in_)):
+        if learned[name] != mine:
+            raise ValueError(f"the checkpoint has {name} = {learned[name]}, but the data have {mine}")

@@ -6,25 +6,24 @@ import copy
 import time
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torch.utils.data import RandomSampler
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.inference import best_of_class
 from lvmdc.learners import DISC, LatentLearner, Supervised
 from lvmdc.training import optimisers
-from lvmdc.training.batch_objective import BatchObjective, delta_at
+from lvmdc.training.batch_objective import BatchObjective, batch_objective, delta_at
 from lvmdc.training.batches import TrainingSet
+from lvmdc.training.data import Samples
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
-from lvmdc.training.norms import Norm, prox
+from lvmdc.training.norms import Norm, proximal_step
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_networks, check_proximal, check_settings
+from lvmdc.training.refusals import check_kind, check_networks, check_proximal, check_settings, check_sizes
+from lvmdc.training.seeds import epoch_seed, seed_batches
 
 
 class StochasticModule(LatentModule):
@@ -39,7 +38,7 @@ class StochasticModule(LatentModule):
     has the noise of its batches.
 
     Args:
-        learner: DISC, LSVM or Supervised, with its loss and hyperparameters.
+        learner: DISC, SoftDISC, LSVM or Supervised, with its loss and hyperparameters.
         optimizer_w: makes the optimizer of w from its parameters; likewise `optimizer_theta`.
         scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch.
         prediction: a module that maps features (T, d) to scores (T, K), for P_w; linear in the learner's joint feature map where not given.
@@ -79,12 +78,10 @@ class StochasticModule(LatentModule):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
-        train = self.data.train
-        assert train is not None
         if self.pair is not None:
-            self._trained(train.candidates)
+            self._check_fits()
         if stage == "fit" or self.pair is None:
-            learner = self.learner
+            train, learner = self._to_learn_from(), self.learner
             learner.n_classes = len(self.data.classes)
             learner.begin(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
             work = learner._training
@@ -92,11 +89,19 @@ class StochasticModule(LatentModule):
             parts = (learner.loss_, learner.n_classes_, work.start, work.known, learner.memory_budget)
             self.samples = TrainingSet(work.candidates, work.y, *parts)
         if self.pair is None:
-            one = train.candidates.subset([0])
+            one = self.samples.candidates.subset([0])
             check_networks(one, self.learner.n_classes_, self._network[0], getattr(self.learner, "conditional", None))
             size = self.learner.joint_.size(one)
             shape = (self.learner.n_classes_, -1) if self.learner.joint is None else (size,)
             self.pair = self._make_pair(torch.zeros(size, dtype=score_dtype(one)).reshape(shape))
+
+    def _to_learn_from(self) -> Samples:
+        train = self.data.train
+        assert train is not None
+        return train
+
+    def _check_fits(self) -> None:
+        self._trained(self._to_learn_from().candidates)  # refuses data of other features than were learned from
 
     def _make_pair(self, w: Tensor) -> Pair:
         network = self._network[0]
@@ -106,17 +111,22 @@ class StochasticModule(LatentModule):
         return Pair(p_w, p_theta, self.average, sparse=self.norm != "l2")
 
     def configure_optimizers(self) -> Any:
-        pair, data = self._trained(), self.samples.candidates
+        pair = self._trained()
         w = list(pair.p_w.parameters())
-        linear = optimisers.default_for_w if self.norm == "l2" else optimisers.default_for_sparse_w
-        default = linear(w, data, self.learner.C) if pair.linear_w else optimisers.default_for_module(w)
+        default = self._default_for_w(w) if pair.linear_w else optimisers.default_for_module(w)
         self.steppers: list[Stepper] = [optimisers.stepper(w, default, self.optimizer_w, self.scheduler)]
         check_proximal(self.norm, self.steppers[0].optimizer)
         if pair.p_theta is not None and pair.theta:
             theta = list(pair.p_theta.parameters())
-            default = optimisers.default_for_theta(theta, data) if pair.linear_theta else optimisers.default_for_module(theta)
+            default = self._default_for_theta(theta) if pair.linear_theta else optimisers.default_for_module(theta)
             self.steppers.append(optimisers.stepper(theta, default, self.optimizer_theta, self.scheduler))
         return tuple(stepper.configuration() for stepper in self.steppers)
+
+    def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
+        return optimisers.default_for_linear_w(w, self.samples.candidates, self.learner, self.norm)
+
+    def _default_for_theta(self, theta: list[nn.Parameter]) -> Stepper:
+        return optimisers.default_for_theta(theta, self.samples.candidates)
 
     def on_fit_start(self) -> None:
         self.samples = self.samples.to(self.device)
@@ -129,18 +139,7 @@ class StochasticModule(LatentModule):
 
     def on_train_epoch_start(self) -> None:
         self._started = time.perf_counter()
-        # The order of the batches depends on the epoch alone: a resumed run sees the same. Over several ranks Lightning sees to it.
-        sampler = getattr(self.trainer.train_dataloader, "sampler", None)
-        if isinstance(sampler, RandomSampler):
-            sampler.generator = torch.Generator().manual_seed(self._seed())
-
-    def on_train_batch_start(self, batch: Tensor, batch_idx: int) -> None:
-        if batch_idx == 0:  # and so does what else is random, such as dropout
-            torch.manual_seed(self._seed())
-
-    def _seed(self) -> int:
-        key = [self.learner.seed % 2**32, self.current_epoch, self.global_rank]
-        return int(np.random.SeedSequence(key).generate_state(1)[0])
+        seed_batches(self, self.learner.seed)
 
     @property
     def _warm(self) -> bool:
@@ -155,38 +154,39 @@ class StochasticModule(LatentModule):
         if self.epochs.converged:  # a finished run that is resumed has nothing left to do
             self.trainer.should_stop = True
             return
+        if batch_idx == 0:  # what else is random, such as dropout
+            torch.manual_seed(epoch_seed(self, self.learner.seed))
         pair, found = self._trained(), self.optimizers()
-        value = BatchObjective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(batch), self._warm)
+        value = self._value(pair, batch)
         active = found if isinstance(found, list) else [found]
         for optimizer in active:
             optimizer.zero_grad()
         self.manual_backward(value)
-        for optimizer, stepper in zip(active, self._moving, strict=False):
+        pairs = zip(active, self.steppers, strict=True)
+        for optimizer, stepper in [(o, s) for o, s in pairs if any(s is moving for moving in self._moving)]:
+            self._before_step(stepper)
             optimizer.step()
             if self.norm != "l2" and stepper is self.steppers[0]:
-                self._shrink(stepper)
+                proximal_step(self.norm, stepper.optimizer)
             if stepper.by_step:
                 stepper.scheduler.step()
         pair.average()
         if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
             self._end_epoch(pair)
 
-    @torch.no_grad()
-    def _shrink(self, stepper: Stepper) -> None:
-        """The proximal step of the norm, as long as the step that the optimizer took."""
-        for group in stepper.optimizer.param_groups:
-            for w in group["params"]:
-                w.copy_(prox(self.norm, w, group["lr"]))
+    def _value(self, pair: Pair, index: Tensor) -> Tensor:
+        """What is lowered, of the samples `index` (m,)."""
+        return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(index), self._warm)
+
+    def _before_step(self, stepper: Stepper) -> None:
+        """Once the gradients are there."""
 
     def _end_epoch(self, pair: Pair) -> None:
         objective, measures = self._measured().measure(self.samples)
         passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
         self.log_row(self.epochs.add(objective, measures, passes, time.perf_counter() - self._started))
         for stepper in self._moving:
-            if isinstance(stepper.scheduler, ReduceLROnPlateau):
-                stepper.scheduler.step(objective.value)
-            elif stepper.scheduler is not None and not stepper.by_step:
-                stepper.scheduler.step()
+            stepper.end_epoch(objective.value)
         self.trainer.should_stop = self.trainer.should_stop or self.epochs.converged
 
     def on_train_end(self) -> None:
@@ -199,7 +199,7 @@ class StochasticModule(LatentModule):
 
     def _measured(self) -> BatchObjective:
         pair = self._trained()
-        return BatchObjective(self.learner, pair.prediction(), pair.conditional(), self.norm)
+        return batch_objective(self.learner, pair.prediction(), pair.conditional(), self.norm)
 
     # ---- using ---------------------------------------------------------------------------------------------------
 
@@ -241,13 +241,9 @@ class StochasticModule(LatentModule):
         self.load_learned(written["learned"])  # where the optimizers stood comes next, from Lightning
 
     def load_learned(self, learned: dict[str, Any]) -> None:
-        if (learned["coef"] is None) != (self._network[0] is not None):
-            there, here = ("a network", "linear") if learned["coef"] is None else ("linear", "a network")
-            raise ValueError(f"the P_w of the checkpoint is {there}, but here it is {here}; see prediction=")
+        check_kind(learned, self._network[0] is not None)
         if self.pair is not None:
-            for name, mine in (("n_classes", self.learner.n_classes_), ("n_features", self.learner.n_features_in_)):
-                if learned[name] != mine:
-                    raise ValueError(f"the checkpoint has {name} = {learned[name]}, but the data have {mine}")
+            check_sizes(learned, self.learner)
         self.learner.load_state_dict(learned)
         if self.pair is None:
             self.pair = self._make_pair(next(iter(learned["prediction"].values())))

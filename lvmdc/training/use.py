@@ -52,7 +52,7 @@ def predict_pictures(cfg: DictConfig) -> Path:
             f"ckpt_path: {checkpoint.path} has a kernel map that was fitted on its own data, and cannot predict other pictures"
         )
     proposals = instantiate_trusted(config["proposals"], checkpoint.path)
-    features = instantiate_trusted(config["features"], checkpoint.path)
+    features = model.describer(instantiate_trusted(config["features"], checkpoint.path))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
     pictures = PictureSet(files, checkpoint.classes, torch.zeros(len(files), dtype=torch.long), names=names)

@@ -184,7 +184,7 @@ def test_missing_weights_are_named_with_the_way_to_get_them(monkeypatch):
     ("name", "message"),
     [
         ("resnett18", "did you mean 'resnet18'"),
-        ("googlenet", "backbone must be efficientnet_lite0 or a classifier of torchvision"),
+        ("googlenet", "backbone must be efficientnet_lite0, small_cnn or a classifier of torchvision"),
         ("squeezenet1_1", r"stride must be that of a map of the backbone \(squeezenet1_1 has none\), but it is 32"),
     ],
 )

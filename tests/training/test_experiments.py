@@ -7,7 +7,8 @@ import pytest
 from lvmdc.training.run import train
 
 FOUND = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
-ELSEWHERE = ("digit_recognition", "motif_finding")  # without pictures: see test_applications.py
+# Without pictures: see test_applications.py. Which learns its features: see test_end_to_end_runs.py.
+ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn")
 EXPERIMENTS = [name for name in FOUND if name not in ELSEWHERE]
 EMBEDDED = {"object_detection_best": ["data=cluttered_digits", "proposals=grid"]}  # what replaces photographs that are not ours to give
 
@@ -23,7 +24,7 @@ def test_experiment_runs_one_quick_iteration(experiment, config, small, tmp_path
         assert (tmp_path / name).stat().st_size > 0
 
 
-@pytest.mark.parametrize("method", ["lsvm", "ilsvm", "supervised", "disc", "em", "m3e"])
+@pytest.mark.parametrize("method", ["lsvm", "ilsvm", "supervised", "disc", "disc_soft", "em", "m3e"])
 @pytest.mark.parametrize("loss", ["label", "zero_one"])
 def test_every_method_runs_with_every_loss(method, loss, config, small, tmp_path):
     overrides = ["experiment=minimal", f"method={method}", f"loss={loss}", "method.tol=0.1", "method.max_iter=30", "extras.report=false"]

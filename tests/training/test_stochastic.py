@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
 from lvmdc.data.cluttered_digits import cluttered_digits
 from lvmdc.distributions import NeuralPrediction
 from lvmdc.features.hog import HOG
@@ -221,3 +221,17 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         train(make_module("DISC"), tiny_data(), ckpt_path=tmp_path / "a.ckpt")
     with pytest.raises(ValueError, match="before it predicts"):
         make_module("LSVM").prediction(tiny_data().train.candidates)
+
+
+# ---- a prediction that is a distribution -------------------------------------------------------------------------
+
+
+def test_a_soft_prediction_is_learned_as_by_l_bfgs():
+    data = tiny_data()
+    settings = {"loss": OverlapLoss(), "C": 10.0, "J": 0.001, "init": "central"}
+    exact = SoftDISC(**settings).fit(data.train.candidates, data.train.y)
+    module = StochasticModule(SoftDISC(**settings))
+    train(module, data, epochs=60)
+    assert module.history()[-1]["objective"] <= 1.15 * exact.objective_  # not convex: there is more than one place to end in
+    assert module.history()[-1]["objective"] < 0.85 * module.epochs.origin
+    assert module.learner.objective_ == module.history()[-1]["objective"]

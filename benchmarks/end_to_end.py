@@ -1,0 +1,80 @@
+"""What a step of learning end to end costs a picture, over the number of its candidates, with and without checkpointing. One core.
+
+A batch of photographs' size goes through EfficientNet-Lite0 and RoIAlign into the objective of DISC with the overlap loss, and back. Every
+row is a process of its own. Printed are the seconds of the processor a picture, and the megabytes a picture by which the process grew
+at most (VmHWM of /proc; Linux).
+
+    python benchmarks/end_to_end.py [candidates …, 20 100 500 2000] [--pictures 4] [--side 448]
+"""
+
+import argparse
+import multiprocessing
+import time
+from pathlib import Path
+
+import torch
+
+from lvmdc import DISC, Candidates, OverlapLoss
+from lvmdc.distributions import LinearPrediction, LogLinear
+from lvmdc.features import RegionNetwork
+from lvmdc.losses import BoundLoss
+from lvmdc.training.batch_objective import BatchObjective
+from lvmdc.training.batches import Batch
+
+CLASSES = 6
+
+
+def held(name: str) -> float:
+    """Megabytes that this process holds, or has held at most, by a line of its status."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"/proc/self/status has no {name}: this benchmark needs Linux")
+
+
+def random_boxes(count: int, width: int, height: int) -> torch.Tensor:
+    """(count, 4) at least 32 pixels wide and high."""
+    corner = torch.rand(count, 2) * torch.tensor([width - 32.0, height - 32.0])
+    size = 32 + torch.rand(count, 2) * (torch.tensor([width - 32.0, height - 32.0]) - corner)
+    return torch.cat([corner, corner + size], dim=1)
+
+
+def step(count: int, pictures: int, side: int, checkpointing: bool) -> tuple[float, float]:
+    """Seconds and megabytes a picture of one step, forwards and backwards."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    height = 3 * side // 4 // 32 * 32
+    network = RegionNetwork(weights=None, longer_side=side, checkpointing=checkpointing).train()
+    pixels = [torch.randint(0, 256, (3, height, side), dtype=torch.uint8) for _ in range(pictures)]
+    boxes = [random_boxes(count, side, height) for _ in range(pictures)]
+    p_w, p_theta = (kind(torch.randn(CLASSES, network.n_features) / 100) for kind in (LinearPrediction, LogLinear))
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before, started = held("VmRSS"), time.process_time()
+    features, _ = network(pixels, boxes)
+    candidates = Candidates(features, [count] * pictures, torch.cat(boxes))
+    bound = BoundLoss(OverlapLoss(), candidates, torch.arange(pictures) % CLASSES, CLASSES)
+    batch = Batch(bound, torch.zeros(len(features)), torch.full((pictures,), -1))
+    BatchObjective(DISC(OverlapLoss(), C=1.0, J=0.001), p_w, p_theta).value(batch).backward()
+    return (time.process_time() - started) / pictures, (held("VmHWM") - before) / pictures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("candidates", nargs="*", type=int, default=[20, 100, 500, 2000])
+    parser.add_argument("--pictures", type=int, default=4)
+    parser.add_argument("--side", type=int, default=448)
+    given = parser.parse_args()
+    print(f"{given.pictures} pictures of {given.side} × {3 * given.side // 4 // 32 * 32} pixels in a batch")
+    print(f"{'candidates':>10}{'CPU s':>10}{'MB':>8}   {'checkpointing: CPU s':>20}{'MB':>8}")
+    step(2, 1, 64, False)  # what is loaded and compiled once
+    for count in given.candidates:
+        row = f"{count:>10}"
+        for checkpointing in (False, True):
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                seconds, megabytes = pool.apply(step, (count, given.pictures, given.side, checkpointing))
+            row += f"{seconds:>{23 if checkpointing else 10}.2f}{megabytes:>8.0f}"
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""End to end: the network that describes candidates learns with w and θ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from lvmdc.candidates import Candidates
+from lvmdc.features.base import Features
+from lvmdc.features.regions import Learned, RegionNetwork
+from lvmdc.learners import LatentLearner, SoftDISC
+from lvmdc.training import optimisers
+from lvmdc.training.augmentation import Augmentation
+from lvmdc.training.batch_objective import batch_objective
+from lvmdc.training.data import Samples
+from lvmdc.training.exact_heads import check_linear, load_heads, solve_heads
+from lvmdc.training.optimisers import OptimizerFactory, Stepper
+from lvmdc.training.pair import Pair
+from lvmdc.training.refusals import check_precision
+from lvmdc.training.region_features import RegionFeatures
+from lvmdc.training.stochastic import StochasticModule
+
+Heads = Literal["exact", "steps"]
+FINE = 10  # times as many steps as are planned count as taken by w, where it starts at its optimum: it is to follow, not to search
+GENTLE = 0.1  # of the usual rate of θ, where it starts at its optimum
+
+
+class EndToEndModule(StochasticModule):
+    """Learns (11) by a step on w, one on θ and one on the weights of a network for every mini-batch of pictures.
+
+    Ψ and Φ are what a `RegionNetwork` makes of a picture's pixels under its candidate boxes, so that ξ_i and H_i have derivatives in its
+    weights too: the network takes the step that the sum of both blocks' objectives asks for, see `BatchObjective`; with
+    `theta_bound=slack` all three together are one subgradient step on (11). It has no term in (11); `weight_decay` is its optimizer's.
+
+    An epoch's row of the history is (11) on all training pictures as they are, without augmentation.
+
+    Args:
+        network: what describes candidates; EfficientNet-Lite0 where not given.
+        augmentation: other views of the training pictures; None: as they are.
+        optimizer_backbone: makes the optimizer of the network's weights; its rate falls evenly to zero.
+        frozen_epochs: how long the network stays as it was while w and θ learn.
+        alternate: w and θ step with every other batch, the network with those between; otherwise all with every batch.
+        clip: the length that the network's gradient is cut to; None: as it comes.
+        theta_to_backbone: whether the network also learns from what θ minimises.
+        begin: `exact`: w and θ start at the optimum on the network's first features; `steps`: at zero.
+        finish: `exact`: in the last epoch w and θ go to the optimum on the features that were learned, from the h* of the learned w.
+        options: those of `StochasticModule`.
+    """
+
+    def __init__(
+        self,
+        learner: LatentLearner,
+        config: dict[str, Any] | None = None,
+        network: RegionNetwork | None = None,
+        augmentation: Augmentation | None = None,
+        optimizer_backbone: OptimizerFactory | None = None,
+        frozen_epochs: int = 0,
+        alternate: bool = False,
+        clip: float | None = 1.0,
+        theta_to_backbone: bool = True,
+        begin: Heads = "exact",
+        finish: Heads = "exact",
+        **options: Any,
+    ):
+        if begin == "exact":
+            options["warmup_epochs"] = 0  # h* is where the exact solver left it
+        super().__init__(learner, config, **options)
+        for name, value in (("begin", begin), ("finish", finish)):
+            if value not in get_args(Heads):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(Heads))}, but it is {value!r}")
+        if "exact" in (begin, finish):
+            check_linear(learner, options)
+        if frozen_epochs < 0 or (clip is not None and not clip > 0):
+            raise ValueError(f"frozen_epochs must be at least 0 and clip positive, but they are {frozen_epochs} and {clip}")
+        self.network = RegionNetwork() if network is None else network
+        self.regions = RegionFeatures(self.network)
+        self.augmentation, self.optimizer_backbone = augmentation, optimizer_backbone
+        self.frozen_epochs, self.alternate, self.clip, self.theta_to_backbone = frozen_epochs, alternate, clip, theta_to_backbone
+        self.begin, self.finish = begin, finish
+        self.epochs.tol = -math.inf  # it ends when the rate of the network has come to zero, not before
+        self._turn = 0
+
+    # ---- making ready --------------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        check_precision(str(self.trainer.precision))
+        self.network.to(self.trainer.strategy.root_device)
+        super().setup(stage)
+
+    def _to_learn_from(self) -> Samples:
+        train, data = super()._to_learn_from(), self.data
+        if self.pair is None:  # nothing was learned yet
+            self.regions.calibrate(train, data.progress)
+        return self._look()
+
+    def _check_fits(self) -> None:
+        """Any pictures do."""
+
+    def configure_optimizers(self) -> Any:
+        super().configure_optimizers()
+        weights = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        steps = max(1, self._steps * max(1, self._planned - self.frozen_epochs) // (2 if self.alternate else 1))
+        self.steppers.append(optimisers.default_for_backbone(weights, steps, self.optimizer_backbone))
+        return tuple(stepper.configuration() for stepper in self.steppers)
+
+    @property
+    def _steps(self) -> int:
+        """Batches in an epoch."""
+        return math.ceil(len(self.samples) / (self.data.batch_size or len(self.samples)) / self.trainer.world_size)
+
+    @property
+    def _planned(self) -> int:
+        """How many epochs there will be."""
+        if self.trainer.max_epochs is None or self.trainer.max_epochs < 1:
+            raise ValueError(
+                f"trainer.max_epochs must be at least 1, since the rate falls over so many, but it is {self.trainer.max_epochs}"
+            )
+        return self.trainer.max_epochs
+
+    def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
+        if self.begin == "steps" or self.norm != "l2" or isinstance(self.learner, SoftDISC):
+            return super()._default_for_w(w)
+        return optimisers.default_for_w(w, self.samples.candidates, self.learner.C, done=FINE * self._steps * self._planned)
+
+    def _default_for_theta(self, theta: list[nn.Parameter]) -> Stepper:
+        factor = 1.0 if self.begin == "steps" else GENTLE
+        return optimisers.default_for_theta(theta, self.samples.candidates, factor)
+
+    def on_train_start(self) -> None:
+        if self.epochs.rows:  # resumed: the network is another than it was in setup
+            self._look()
+        super().on_train_start()
+        if not self.epochs.rows and self.begin == "exact":
+            load_heads(self._trained(), solve_heads(self.learner, self.samples))
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    @property
+    def _frozen(self) -> bool:
+        return self._warm or self.current_epoch < self.frozen_epochs
+
+    @property
+    def _moving(self) -> list[Stepper]:
+        heads = [stepper for stepper in super()._moving if stepper is not self.steppers[-1]]
+        if self._frozen:
+            return heads
+        if not self.alternate:
+            return self.steppers
+        return [self.steppers[-1]] if self._turn % 2 else heads
+
+    def _value(self, pair: Pair, index: Tensor) -> Tensor:
+        self._turn += 1
+        batch = self.samples.batch(index)
+        if not self._frozen or self.augmentation is not None:
+            self.network.train(not self._frozen)
+            with torch.set_grad_enabled(not self._frozen):
+                seen = self.regions(super()._to_learn_from().subset(index.cpu()), self.augmentation).to(self.device)
+            batch = replace(batch, bound=batch.bound.on(self._cut(seen)))
+        with torch.autocast(self.device.type, enabled=False):  # the network alone gains by half precision
+            return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(batch, self._warm)
+
+    def _cut(self, seen: Candidates) -> Candidates:
+        if self.theta_to_backbone:
+            return seen
+        return Candidates(seen.features, seen.counts, seen.boxes, seen.for_phi().features.detach())
+
+    def _before_step(self, stepper: Stepper) -> None:
+        if stepper is self.steppers[-1]:
+            self._current = False
+            if self.clip is not None:
+                nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
+
+    def _end_epoch(self, pair: Pair) -> None:
+        if not self._current:
+            self._look()
+        with torch.autocast(self.device.type, enabled=False):
+            if self.finish == "exact" and self.current_epoch + 1 >= self._planned:
+                load_heads(pair, solve_heads(self.learner, self.samples, pair.prediction().scores(self.samples.candidates)))
+            super()._end_epoch(pair)
+
+    def on_train_end(self) -> None:
+        self.epochs.converged = True  # as many epochs as were asked for
+        super().on_train_end()
+
+    # ---- using ---------------------------------------------------------------------------------------------------
+
+    _seen: tuple[Samples, Samples] | None = None  # the training samples, and as the network saw them last
+    _current = True  # whether it still sees them so
+
+    def _look(self) -> Samples:
+        """Describe the training pictures by the network as it is."""
+        train = super()._to_learn_from()
+        seen = replace(train, candidates=self.regions.describe(train))
+        self._seen, self._current = (train, seen), True
+        if hasattr(self, "samples"):
+            self.samples.candidates = seen.candidates.to(self.samples.y.device)
+        return seen
+
+    def described(self, samples: Samples) -> Samples:
+        if self._seen is not None and samples is self._seen[0] and self._current:
+            return self._seen[1]
+        return replace(samples, candidates=self.regions.describe(samples))
+
+    def describer(self, features: Features) -> Features:
+        return Learned(self.network)
+
+    def learned(self) -> dict[str, Any]:
+        return super().learned() | {"network": dict(self.network.state_dict())}
+
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        super().load_learned(learned)
+        try:
+            self.network.load_state_dict(learned["network"])
+        except RuntimeError as error:
+            raise ValueError(
+                f"the checkpoint has another network than solver.network: {str(error).splitlines()[-1].strip()[:200]}"
+            ) from None

@@ -1,0 +1,39 @@
+"""A run that learns its features, by its configuration: resumed, measured and used from its checkpoint."""
+
+import json
+
+import pytest
+
+from lvmdc.data import cluttered_digits
+from lvmdc.training.run import train
+from lvmdc.training.use import evaluate_checkpoint, predict_pictures
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+QUICK = ["experiment=object_detection_cnn", "extras.progress=false", "extras.threads=1", "data.pictures.per_class=5", "method.tol=0.05"]
+
+
+def test_a_run_leaves_pictures_and_a_checkpoint_that_is_resumed_measured_and_used(config, tmp_path):
+    folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
+    train(config("train", *QUICK, "~callbacks.progress", "trainer.max_epochs=2", *folder))
+    assert list(tmp_path.rglob("events.out.tfevents*"))
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    measures = train(config("train", *QUICK, "callbacks=checkpoint", "trainer.max_epochs=3", f"ckpt_path={path}", *folder))
+    for name in ("report.html", "run.json", "pictures/all.png"):
+        assert (tmp_path / name).stat().st_size > 0
+    found = evaluate_checkpoint(config("eval", f"ckpt_path={path}", f"paths.output_dir={tmp_path}/eval"))
+    assert found == pytest.approx({name.removeprefix("test/"): value for name, value in measures.items()}, rel=1e-5)
+    (tmp_path / "photos").mkdir()
+    made = cluttered_digits(seed=5, per_class=1)
+    for i in range(2):
+        made.image(i).save(tmp_path / "photos" / f"{i}.png")
+    places = [f"ckpt_path={path}", f"input={tmp_path}/photos", f"output={tmp_path}/out", "paths.output_dir=unused"]
+    listed = json.loads(predict_pictures(config("predict", *places)).read_text())["pictures"]
+    assert len(listed) == 2
+
+
+def test_the_networks_of_the_configuration_can_be_made(config):
+    cfg = config("train", "experiment=object_detection_cnn", "network=efficientnet_lite0", "data=mammals", "solver.network.grid=2")
+    assert cfg.solver.network.backbone == "efficientnet_lite0"
+    assert cfg.solver.network.grid == 2
+    assert cfg.solver.optimizer_backbone.lr < 1e-3
+    assert cfg.solver.augmentation.flip == 0.5
