@@ -20,8 +20,8 @@ lint: $(READY)  ## mend what ruff can mend, then check
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 
-bench: $(READY)  ## side-by-side speed, in scoring passes
-	$(BIN)/python benchmarks/lsvm_passes.py
+bench: $(READY)  ## speed and growth beside peers, into logs/bench
+	$(BIN)/python benchmarks/all.py
 
 install: $(READY)  ## the environment alone
 

@@ -1,0 +1,53 @@
+"""What a latent SVM costs in a process that has trained nothing yet: mammals, loss [y≠ŷ], C = 10, ε = 1e-3, random start, one core.
+
+Everything is imported and the data are loaded, but no loop has been called: what is compiled lies in numba's cache on disk, and has to be read from
+there. The unit is that of `lsvm_passes.py`, one bare scoring pass.
+
+    python benchmarks/fresh_process.py
+"""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+from mammals import Mammals
+
+from lvmdc import LSVM, LabelLoss
+
+
+def first_fit(fold: int) -> dict[str, float]:
+    """The cost of the first training of this process."""
+    torch.set_num_threads(1)
+    mammals = Mammals()
+    index, _ = mammals.published_fold(fold)
+    candidates, y = mammals.candidates.subset(index), mammals.y[index]
+    began = time.process_time()
+    model = LSVM(loss=LabelLoss(), C=10.0, tol=1e-3, cccp="eager").fit(candidates, y)
+    seconds = time.process_time() - began
+    w, units = torch.randn(6, candidates.n_features), []
+    for _ in range(5):
+        began = time.process_time()
+        for _ in range(20):
+            candidates.features @ w.T
+        units.append((time.process_time() - began) / 20)
+    return {"seconds": seconds, "cost": seconds / min(units), "objective": model.objective_}
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        print(json.dumps(first_fit(int(sys.argv[1]))))
+        return
+    run = [sys.executable, __file__]
+    subprocess.run([*run, "1"], check=True, capture_output=True)  # compiles, if this machine has not yet
+    rows = [json.loads(subprocess.run([*run, str(fold)], check=True, capture_output=True, text=True).stdout) for fold in range(1, 6)]
+    seconds, cost, objective = (np.mean([row[name] for row in rows]) for name in ("seconds", "cost", "objective"))
+    print(
+        f"n_slack, eager, first training of a process, mean of five folds: {seconds:.2f} CPU s, cost {cost:.0f}, objective {objective:.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""How fast expected loss and self-diversity are beside a bare matrix product of the same size. One core.
+
+For the losses that need Δ between all pairs of a sample's candidates, (7) is a product of Δ, (|H|, |H|), with p, and (8) one more: both
+read |H|² numbers, so that they are compared by GB/s with `torch`'s own product of a table of that size with a vector, in the same run. The
+0/1 loss has a closed form that reads |H| numbers; its rate is that of the probabilities, beside the sum of an array of that length.
+
+    python benchmarks/loss_rates.py
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from lvmdc import Candidates, OverlapLoss, ZeroOneLoss
+from lvmdc.losses import BoundLoss
+
+SIZES = (30, 100, 300, 1_000, 3_000)
+NUMBERS = 20_000_000  # of Δ in all samples together
+LOSSES = {"0/1": ZeroOneLoss, "overlap": OverlapLoss}
+
+
+def quickest(function: Callable[[], object], repeat: int = 5) -> float:
+    """CPU seconds of one call, the least of some."""
+    times = []
+    for _ in range(repeat):
+        began = time.process_time()
+        function()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def samples(size: int, n: int) -> tuple[Candidates, torch.Tensor, torch.Tensor]:
+    """n samples of `size` boxes each, their classes and a posterior."""
+    rng = np.random.default_rng(0)
+    corner, extent = rng.uniform(0, 400, (n * size, 2)), rng.uniform(40, 200, (n * size, 2))
+    boxes = np.concatenate([corner, corner + extent], axis=1).astype(np.float32)
+    p = torch.from_numpy(rng.dirichlet(np.ones(size), n).astype(np.float32)).flatten()
+    return Candidates(np.zeros((n * size, 1), np.float32), np.full(n, size), boxes), torch.arange(n) % 2, p
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    print(f"{'loss':<10}{'|H|':>7}{'samples':>9}{'Δ made, s':>11}{'(7), GB/s':>11}{'(8), GB/s':>11}{'torch, GB/s':>13}")
+    for size in tqdm(SIZES, unit="size"):
+        n = max(1, NUMBERS // size**2)
+        candidates, y, p = samples(size, n)
+        table, vector = torch.rand(n, size, size), p.reshape(n, size, 1)
+        bare = {"overlap": 4e-9 * n * size**2 / quickest(lambda t=table, v=vector: t @ v), "0/1": 4e-9 * n * size / quickest(p.sum)}
+        for name, make in LOSSES.items():
+            began = time.process_time()
+            bound = BoundLoss(make(), candidates, y, 2, 1 << 31)
+            bound.expected_loss(p)
+            made = time.process_time() - began
+            read = 4e-9 * n * (size**2 if name == "overlap" else size)
+            rates = [read / quickest(lambda f=f, p=p: f(p)) for f in (bound.expected_loss, bound.diversity)]
+            tqdm.write(f"{name:<10}{size:>7,}{n:>9,}{made:>11.3f}{rates[0]:>11.2f}{rates[1]:>11.2f}{bare[name]:>13.2f}")
+
+
+if __name__ == "__main__":
+    main()
