@@ -102,6 +102,7 @@ def supervised_bound(detector: Detector, train: Scenes) -> Detector:
     """The same detector, told in which candidate the largest object of each class is: what labels alone are measured by."""
     assert train.items.truth is not None
     told: Detector = clone(detector)
+    assert told.learner is not None
     told.learner.set_params(n_init=1)
     told.set_params(verbose=False)
     return told.fit(train.candidates, train.items.labels, told_candidates(train.candidates, train.items.truth, len(train.items.classes)))
