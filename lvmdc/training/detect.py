@@ -32,6 +32,8 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     missing = OmegaConf.missing_keys(cfg)
     if missing:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
+    if "scenes" not in cfg.data:
+        raise ValueError("detection=weak needs pictures with several labels each: data=digit_scenes, voc_detection or coco_scenes")
     if cfg.extras.threads:
         torch.set_num_threads(cfg.extras.threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)

@@ -11,6 +11,8 @@ from PIL import Image
 from lvmdc.data import coco_scenes, digit_scenes, split_scenes
 from lvmdc.training.detect import detect
 from lvmdc.training.detector_file import DETECTOR_KEY, is_detector, read_detector
+from lvmdc.training.propose import make_proposals
+from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
 
 SMALL = ["experiment=wsod_digits", "data.scenes.n_pictures=60", "data.scenes.digits=[0,4,7]", "method.n_init=1", "method.tol=0.01"]
@@ -123,11 +125,28 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
         ("method.C=-1.0", "C must be a positive number"),
         ("detection.detector.bias=0.0", "bias must be positive"),
         ("data.fraction=1.0", "fraction must lie between 0 and 1"),
+        ("proposals=people", "proposals must not need the true box"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(override, sentence, config, tmp_path):
     with pytest.raises(Exception, match=sentence):
         detect(config(*settings(tmp_path, override)))
+
+
+def test_data_and_task_must_go_together(config, tmp_path):
+    places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
+    with pytest.raises(ValueError, match="several labels each: use detection=weak"):
+        train(config("train", "data=digit_scenes", *QUIET, *places))
+    with pytest.raises(ValueError, match="detection=weak needs pictures with several labels each"):
+        detect(config("train", "detection=weak", *QUIET, *places))
+
+
+def test_boxes_are_proposed_for_pictures_with_several_objects(config, tmp_path, caplog):
+    overrides = ["data=digit_scenes", "data.scenes.n_pictures=4", "extras.progress=false", f"paths.output_dir={tmp_path}"]
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        path = make_proposals(config("make_proposals", *overrides))
+    assert np.load(path, allow_pickle=False)["counts"].tolist() == [81] * 4
+    assert "81.0 boxes a picture, 100.0 % of the true boxes found" in caplog.text
 
 
 def test_what_is_no_detector_is_refused_by_name(config, tmp_path):
