@@ -6,6 +6,7 @@ import hydra
 from omegaconf import DictConfig
 
 from lvmdc.training import errors, resolvers
+from lvmdc.training.detect import detect
 from lvmdc.training.run import train
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -15,6 +16,9 @@ resolvers.register()
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def main(cfg: DictConfig) -> float | None:
     errors.check_types(cfg, CONFIGS)
+    if cfg.detection:
+        found = detect(cfg)
+        return 1 - found["test/ap"] if "test/ap" in found else None
     measures = train(cfg)
     return measures.get("test/loss", measures.get("test/error"))
 

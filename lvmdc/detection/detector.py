@@ -14,6 +14,7 @@ from tqdm import tqdm
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.candidates import Candidates
 from lvmdc.detection.presence import ABSENT, PRESENT, PresenceMap
+from lvmdc.detection.start import Contrast
 from lvmdc.detection.suppression import suppressed
 from lvmdc.labelled_boxes import LabelledBoxes
 from lvmdc.learners import DISC
@@ -36,11 +37,14 @@ class Detector(BaseEstimator):
 
     all of the one's candidates are background, and of the other's the best must score above 0, and above what does not overlap it. Any
     learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Pictures whose label of k is 0, not told, are left
-    out of problem k. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them.
+    out of problem k; those without k are repeated until they are as many as those with it, or to predict k everywhere would be a point that
+    learners do not leave. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them.
 
     Args:
         learner: of which a copy is trained for each class, its `loss` being Δ' (the overlap loss where it has none); DISC where not given.
         bias: s of `PresenceMap`.
+        start: where h starts: `contrast`, where pictures with a class differ from those without (see `Contrast`), and, with an `n_init`
+            of the learner above 1, from its own starts too; or `learner`: from its own alone.
         miss_cost: m, or `balanced`: twice as many as there are pictures without the class for each picture with it, at least 2. With m = 1
             nothing is gained by a box that may be in the wrong place, and w = 0 is a point that learners of one h do not leave.
         overlap: intersection over union above which the weaker of two boxes of a class is suppressed.
@@ -61,6 +65,7 @@ class Detector(BaseEstimator):
     def __init__(
         self,
         learner: LatentLearner | None = None,
+        start: Literal["contrast", "learner"] = "contrast",
         bias: float = 1.0,
         miss_cost: float | Literal["balanced"] = 2.0,
         overlap: float = 0.3,
@@ -68,7 +73,7 @@ class Detector(BaseEstimator):
         max_boxes: int | None = 20,
         verbose: bool = False,
     ):
-        self.learner, self.bias, self.miss_cost = learner, bias, miss_cost
+        self.learner, self.start, self.bias, self.miss_cost = learner, start, bias, miss_cost
         self.overlap, self.min_score, self.max_boxes, self.verbose = overlap, min_score, max_boxes, verbose
 
     # ---- learning ------------------------------------------------------------------------------------------------
@@ -78,11 +83,14 @@ class Detector(BaseEstimator):
         self.begin(candidates, labels)
         for k in tqdm(range(self.n_classes_), desc="classes", unit="class", disable=not self.verbose):
             self.fit_class(candidates, labels, k, h)
+        self._contrast = None
         return self
 
     def begin(self, candidates: Candidates, labels: ArrayLike) -> None:
         """Check everything and make ready for `fit_class`; what was learned before is forgotten."""
         self.__dict__.pop("coef_", None)
+        if self.start not in ("contrast", "learner"):
+            raise ValueError(f"start must be contrast or learner, but it is {self.start!r}")
         table = self._labels(candidates, labels)
         if candidates.boxes is None:
             raise ValueError("candidates must have boxes, but candidates.boxes is None")
@@ -93,20 +101,21 @@ class Detector(BaseEstimator):
         self._make(1.0 if self.miss_cost == "balanced" else float(self.miss_cost)).check_parameters()
         self.n_classes_, self.n_features_in_ = table.shape[1], candidates.n_features
         self.coef_ = torch.zeros(self.n_classes_, candidates.n_features + 1, dtype=torch.float64, device=candidates.device)
+        self._contrast: Contrast | None = None
         self.learners_: dict[int, LatentLearner] = {}
         self.history_: dict[int, list[dict[str, float]]] = {}
 
     def fit_class(self, candidates: Candidates, labels: ArrayLike, k: int, h: ArrayLike | None = None) -> LatentLearner:
         """Learn class k alone, after `begin`; its learner."""
         column = self._labels(candidates, labels)[:, k]
-        told = (column != 0).nonzero().flatten()
+        told = balanced(column)
         y = torch.where(column[told] == 1, PRESENT, ABSENT)
-        part = candidates if len(told) == len(column) else candidates.subset(told)
+        part = candidates if torch.equal(told, torch.arange(len(column), device=told.device)) else candidates.subset(told)
         known = None if h is None else torch.where(y == PRESENT, self._table(candidates, h, "h")[told, k], -1)
         n_there = int(y.sum())
         cost = max(2.0, 2.0 * (len(y) - n_there) / n_there) if self.miss_cost == "balanced" else float(self.miss_cost)
         learner = self._make(cost)
-        learner.fit(part, y, known)
+        learner = self._fitted(learner, part, y, known, self._start(candidates, column, told, y))
         if not bool(learner.coef_.any()):
             warnings.warn(
                 f"class {k} learned nothing, w = 0: try miss_cost above {cost:g}, other starts (init, n_init) or a larger C",
@@ -115,6 +124,24 @@ class Detector(BaseEstimator):
             )
         self.learners_[k], self.history_[k], self.coef_[k] = learner, learner.history_, learner.coef_.to(self.coef_)
         return learner
+
+    def _fitted(self, learner: LatentLearner, part: Candidates, y: Tensor, known: Tensor | None, first: Tensor | None) -> LatentLearner:
+        """Learn from the start by contrast, and from more where the learner asks for them; the one of lowest objective."""
+        if first is None:
+            return learner.fit(part, y, known)
+        n_init = learner.n_init
+        found = clone(learner).set_params(init="given", n_init=1).fit(part, y, known, h_init=first)
+        if n_init > 1:
+            other = learner.set_params(n_init=n_init - 1).fit(part, y, known)
+            found = other if other.objective_ < found.objective_ else found
+        return found
+
+    def _start(self, candidates: Candidates, column: Tensor, told: Tensor, y: Tensor) -> Tensor | None:
+        if self.start == "learner":
+            return None
+        if self._contrast is None or self._contrast.candidates is not candidates:
+            self._contrast = Contrast(candidates)
+        return torch.where(y == PRESENT, self._contrast.candidates_of(column)[told], 0)
 
     def _make(self, miss_cost: float) -> LatentLearner:
         """The learner of one class."""
@@ -182,4 +209,16 @@ class Detector(BaseEstimator):
         self.coef_, self.bias = state["coef"].clone(), state["bias"]
         self.n_classes_, self.n_features_in_ = self.coef_.shape[0], self.coef_.shape[1] - 1
         self.history_ = {int(k): [dict(row) for row in rows] for k, rows in state["history"].items()}
-        self.learners_ = {}
+        self.learners_, self._contrast = {}, None
+
+
+def balanced(column: Tensor) -> Tensor:
+    """The pictures that a class is learned from, by their labels (n,): all that are told, those without it again until they are as many.
+
+    >>> balanced(torch.tensor([1, 1, 0, 1, -1]))
+    tensor([0, 1, 3, 4, 4, 4])
+    """
+    told, lack = (column != 0).nonzero().flatten(), (column == -1).nonzero().flatten()
+    missing = int((column == 1).sum()) - len(lack)
+    more = lack.repeat(1 + max(0, missing) // len(lack))[: max(0, missing)]
+    return torch.cat([told, more]).sort(stable=True).values

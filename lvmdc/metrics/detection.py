@@ -77,6 +77,7 @@ def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_picture
     metric.warn_on_many_detections = False  # COCO counts the best hundred of a picture, and says so in its name
     for i in range(n_pictures):
         guess, right = found.of_picture(i), truth.of_picture(i)
+        assert guess.score is not None
         metric.update(
             [{"boxes": guess.box, "scores": guess.score, "labels": guess.label}],
             [{"boxes": right.box, "labels": right.label, "iscrowd": right.difficult.long()}],

@@ -4,6 +4,7 @@ from lvmdc.reporting.curves import line_chart
 from lvmdc.reporting.detections import Detection, Prediction, save_predictions
 from lvmdc.reporting.drawing import draw_detection
 from lvmdc.reporting.report import write_report
+from lvmdc.reporting.scene import draw_scene
 from lvmdc.reporting.sheet import contact_sheet, draw_legend
 from lvmdc.reporting.table import Table, results_table
 
@@ -14,6 +15,7 @@ __all__ = [
     "contact_sheet",
     "draw_detection",
     "draw_legend",
+    "draw_scene",
     "line_chart",
     "results_table",
     "save_predictions",

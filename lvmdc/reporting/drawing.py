@@ -43,7 +43,7 @@ def draw_detection(
         raise ValueError(f"size must be at least 16 pixels, but it is {size}")
     if (boxes is None) != (posterior is None):
         raise ValueError("boxes and posterior belong together, but only one of them was given")
-    drawn, scale = _resized(image, size)
+    drawn, scale = resized(image, size)
     if boxes is not None and posterior is not None:
         places = _checked_boxes("boxes", boxes)
         drawn = heat(drawn, coverage(places, _checked_posterior(posterior, len(places)), drawn.size, scale))
@@ -60,17 +60,27 @@ def draw_detection(
         pen.dashed(right, TRUTH)  # over the other: where the two agree, orange shows between the dashes
     if guess is not None and correct is not None:
         pen.badge(guess, PREDICTED, correct)
-    return _with_caption(drawn, caption, like) if caption else drawn
+    return with_caption(drawn, caption, like) if caption else drawn
 
 
-def _resized(image: Image.Image, size: int) -> tuple[Image.Image, float]:
+def resized(image: Image.Image, size: int) -> tuple[Image.Image, float]:
+    """The picture in RGB, its longer side `size` pixels, and by how much it grew.
+
+    >>> resized(Image.new("L", (64, 48)), 128)[1]
+    2.0
+    """
     scale = size / max(image.size)
     width, height = (max(1, round(side * scale)) for side in image.size)
     method = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.LANCZOS
     return image.convert("RGB").resize((width, height), method), scale
 
 
-def _with_caption(drawn: Image.Image, caption: str, size: int) -> Image.Image:
+def with_caption(drawn: Image.Image, caption: str, size: int) -> Image.Image:
+    """The drawing above a strip with up to three lines of text, in letters for a picture of `size` pixels.
+
+    >>> with_caption(Image.new("RGB", (64, 48)), "a cat", 64).size
+    (64, 68)
+    """
     text, font = lettering(caption, max(11, round(size / 18)))
     width = max(drawn.width, round(0.6 * size))  # a narrow picture still gets a caption that can be read
     lines, leading = wrapped(text, font, width - 8), max(14, round(size / 14))

@@ -20,8 +20,12 @@ MEANINGS = {
 }
 
 
-def contact_sheet(pictures: Sequence[Image.Image], columns: int = 4, legend: bool = True) -> Image.Image:
+def contact_sheet(
+    pictures: Sequence[Image.Image], columns: int = 4, legend: bool = True, meanings: Sequence[str] | None = None
+) -> Image.Image:
     """The pictures in rows of `columns`, each column as wide as its widest and each row as high as its highest, above a legend.
+
+    Where `meanings` are given, the legend has those of `MEANINGS` alone.
 
     >>> contact_sheet([Image.new("RGB", (100, 80))] * 5, columns=3, legend=False).size
     (332, 184)
@@ -34,7 +38,7 @@ def contact_sheet(pictures: Sequence[Image.Image], columns: int = 4, legend: boo
     widths = [max(p.width for p in pictures[k::columns]) for k in range(min(columns, len(pictures)))]
     heights = [max(p.height for p in row) for row in rows]
     width = sum(widths) + GAP * (len(widths) + 1)
-    key = [draw_legend(width)] if legend else []
+    key = [draw_legend(width, meanings)] if legend else []
     sheet = Image.new("RGB", (width, sum(heights) + GAP * (len(heights) + 1) + sum(k.height for k in key)), PAPER)
     top = GAP
     for row, height in zip(rows, heights, strict=True):
@@ -46,22 +50,23 @@ def contact_sheet(pictures: Sequence[Image.Image], columns: int = 4, legend: boo
     return sheet
 
 
-def draw_legend(width: int) -> Image.Image:
+def draw_legend(width: int, meanings: Sequence[str] | None = None) -> Image.Image:
     """What the lines and colours of `draw_detection` mean, in as many lines as `width` pixels ask for.
 
     >>> draw_legend(1000).size, draw_legend(300).size
     ((1000, 32), (300, 80))
     """
     font = lettering("", 13)[1]
+    chosen = MEANINGS if meanings is None else {kind: MEANINGS[kind] for kind in meanings}
     places, left, line = [], GAP, 0
-    for text in MEANINGS.values():
+    for text in chosen.values():
         length = SWATCH + 6 + round(font.getlength(text))
         if left > GAP and left + length > width:
             left, line = GAP, line + 1
         places.append((left, line * LINE))
         left += length + 2 * GAP
     sheet = Image.new("RGB", (width, (line + 1) * LINE + GAP), PAPER)
-    for (kind, text), (x, y) in zip(MEANINGS.items(), places, strict=True):
+    for (kind, text), (x, y) in zip(chosen.items(), places, strict=True):
         sheet.paste(swatch(kind), (x, y + 2))
         ImageDraw.Draw(sheet).text((x + SWATCH + 6, y + 4), text, font=font, fill=INK)
     return sheet

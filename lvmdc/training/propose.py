@@ -12,7 +12,8 @@ from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
 from lvmdc.data.pictures import PictureSet
-from lvmdc.metrics.localisation import recall
+from lvmdc.data.scenes import SceneSet
+from lvmdc.metrics import box_recall, recall
 from lvmdc.proposals.base import Proposals
 from lvmdc.proposals.file import save_proposals
 
@@ -21,16 +22,17 @@ log = logging.getLogger(__name__)
 
 def make_proposals(cfg: DictConfig) -> Path:
     """Write the boxes that `cfg.proposals` gives the pictures of `cfg.data`, for proposals=file; log how many true boxes they find."""
-    if "pictures" not in cfg.data:
+    kind = "scenes" if "scenes" in cfg.data else "pictures"
+    if kind not in cfg.data:
         raise ValueError("data must have pictures to propose boxes for, but these make their candidates themselves")
-    for group in ("data.pictures", "proposals"):
+    for group in (f"data.{kind}", "proposals"):
         missing = OmegaConf.missing_keys(OmegaConf.select(cfg, group))
         if missing:
             raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
     path = Path(cfg.output or Path(cfg.paths.output_dir) / "proposals.npz")
     if path.is_dir():
         raise IsADirectoryError(f"output must be the name of a file, but {path} is a folder")
-    pictures: PictureSet = instantiate(cfg.data.pictures, _convert_="all")
+    pictures: PictureSet | SceneSet = instantiate(cfg.data[kind], _convert_="all")
     made = instantiate(cfg.proposals, _convert_="all")
     proposals: Proposals = made if isinstance(made, Proposals) else made(pictures)
     log.info("%s\n%s", pictures, proposals)
@@ -39,8 +41,14 @@ def make_proposals(cfg: DictConfig) -> Path:
         boxes.append(proposals.boxes(pictures.image(i), pictures.names[i]))
     save_proposals(path, pictures.names, boxes)
     placed = Candidates(torch.zeros(sum(map(len, boxes)), 1), [len(part) for part in boxes], torch.cat(boxes))
-    told = ""
-    if pictures.boxes is not None:
-        told = f", {100 * recall(placed, pictures.boxes):.1f} % of the true boxes found at IoU 0.5"
+    found = _found(placed, pictures)
+    told = "" if found is None else f", {100 * found:.1f} % of the true boxes found at IoU 0.5"
     log.info("%.1f boxes a picture%s\nproposals  %s", placed.n_candidates / len(placed), told, path)
     return path
+
+
+def _found(placed: Candidates, pictures: PictureSet | SceneSet) -> float | None:
+    """The share of the true boxes that the candidates find, where they are known."""
+    if isinstance(pictures, SceneSet):
+        return None if pictures.truth is None or not len(pictures.truth) else box_recall(placed, pictures.truth)
+    return None if pictures.boxes is None else recall(placed, pictures.boxes)

@@ -30,6 +30,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     missing = OmegaConf.missing_keys(cfg)
     if missing:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
+    if "scenes" in cfg.data:
+        raise ValueError("these pictures have several labels each: use detection=weak with them")
     for name in ("pytorch_lightning", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)  # hardware and advertisements
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch

@@ -31,7 +31,7 @@ def collect(folder: str | Path) -> Table:
     rows: list[dict[str, object]] = []
     for setting, found in groups.items():
         row: dict[str, object] = {"setting": " ".join(w for w in setting if w not in common) or "all", "runs": len(found)}
-        for name, title in NAMES.items():
+        for name, title in (NAMES | {"ap": "AP"}).items():
             values = [100 * run[f"test/{name}"] for run in found if f"test/{name}" in run]
             if values:
                 mean = float(np.mean(values))

@@ -17,6 +17,8 @@ from lvmdc.data.reading import SUFFIXES
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.files import write_atomically
 from lvmdc.training.checkpoint import instantiate_trusted, read_checkpoint
+from lvmdc.training.detect_use import evaluate_detector, predict_scenes
+from lvmdc.training.detector_file import is_detector
 from lvmdc.training.finish import NAMES, measures_table
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 
 def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     """Measure a checkpoint on the test part of its data: a table, and results.json in the run folder."""
+    if is_detector(cfg.ckpt_path):
+        return evaluate_detector(cfg)
     checkpoint = read_checkpoint(cfg.ckpt_path)
     model = checkpoint.model()
     data = checkpoint.data(list(cfg.overrides))
@@ -39,6 +43,8 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
 
 def predict_pictures(cfg: DictConfig) -> Path:
     """Classes and boxes for a folder of anyone's pictures: predictions.json and drawings."""
+    if is_detector(cfg.ckpt_path):
+        return predict_scenes(cfg, find_pictures(Path(cfg.input)))
     checkpoint = read_checkpoint(cfg.ckpt_path)
     model = checkpoint.model()
     files = find_pictures(Path(cfg.input))

@@ -7,6 +7,7 @@ from torchvision.ops import box_iou
 
 from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, LabelledBoxes, OverlapLoss, Supervised
 from lvmdc.detection import Detector, told_candidates
+from lvmdc.detection.detector import balanced
 from lvmdc.metrics import average_precision, corloc_by_class
 
 
@@ -48,7 +49,7 @@ def test_the_objective_of_disc_is_that_of_the_slacks_in_the_docstring(miss):
     candidates, labels, _ = planted()
     detector = Detector(DISC(OverlapLoss(), C=3.0, J=0.01, beta=0.2, init="uniform"), miss_cost=miss).fit(candidates, labels)
     for k in range(3):
-        learner = detector.learners_[k]
+        learner, used = detector.learners_[k], balanced(labels[:, k]).numpy()
         p = learner.predict_latent_proba(candidates, (labels[:, k] == 1).long())
         diversity = []
         for i in range(len(candidates)):
@@ -56,14 +57,14 @@ def test_the_objective_of_disc_is_that_of_the_slacks_in_the_docstring(miss):
             q = p[own].double()
             d = 1 - box_iou(candidates.boxes[own].double(), candidates.boxes[own].double())
             diversity.append(float(q @ d @ q) if labels[i, k] == 1 else 0.0)
-        terms = slacks(candidates, labels, detector.coef_[k], p, k, miss) - 0.2 * np.array(diversity)
+        terms = (slacks(candidates, labels, detector.coef_[k], p, k, miss) - 0.2 * np.array(diversity))[used]
         norms = 0.5 * float(detector.coef_[k] @ detector.coef_[k]) + 0.005 * float(learner.theta_.square().sum())
         assert learner.objective_ == pytest.approx(norms + 3.0 * terms.mean(), abs=1e-4)
 
 
 def test_with_one_candidate_a_picture_it_is_the_two_class_svm():
     g = torch.Generator().manual_seed(1)
-    x, labels = torch.randn(20, 3, generator=g), torch.where(torch.rand(20, 1, generator=g) < 0.5, 1, -1)
+    x, labels = torch.randn(20, 3, generator=g), torch.where(torch.arange(20)[:, None] < 9, 1, -1)
     candidates = Candidates(x, [1] * 20, [[0, 0, 1, 1]] * 20)
     detector = Detector(LSVM(C=2.0, tol=1e-6, init="uniform"), miss_cost=1.0).fit(candidates, labels)
     a, y = np.hstack([x.double().numpy(), np.ones((20, 1))]), labels[:, 0].double().numpy()
@@ -123,7 +124,8 @@ def test_told_places_make_it_fully_supervised():
     y = (labels[:, 0] == 1).long()
     alone = told._make(2.0)
     supervised = Supervised(**{k: v for k, v in alone.get_params(deep=False).items()})
-    supervised.fit(candidates, y, torch.where(y == 1, h[:, 0], 0))
+    used = balanced(labels[:, 0])
+    supervised.fit(candidates.subset(used), y[used], torch.where(y == 1, h[:, 0], 0)[used])
     assert told.learners_[0].objective_ == pytest.approx(supervised.objective_, rel=1e-3)
 
 
@@ -133,10 +135,28 @@ def test_the_largest_object_of_a_class_is_told_and_difficult_ones_are_not():
     assert told_candidates(candidates, truth, 2).tolist() == [[1, -1]]
 
 
+def test_pictures_without_a_class_are_repeated_until_they_are_as_many():
+    for there in (1, 4, 5, 6, 9):
+        column = torch.tensor([1] * there + [0] + [-1] * (10 - there))
+        used = balanced(column)
+        assert int((column[used] == 1).sum()) == there
+        assert int((column[used] == -1).sum()) == max(there, 10 - there)
+        assert not bool((column[used] == 0).any())
+        times = torch.bincount(used, minlength=11)[there + 1 :]
+        assert int(times.max() - times.min()) <= 1
+
+
+def test_a_class_in_most_pictures_is_found_all_the_same():
+    candidates, labels, truth = planted(n=60, n_classes=2)
+    assert float((labels == 1).float().mean()) > 0.6
+    detector = Detector(DISC(OverlapLoss(), C=10.0)).fit(candidates, labels)
+    assert float(corloc_by_class(detector.locate(candidates, labels), truth, 2).mean()) > 0.9
+
+
 def test_a_class_that_learned_nothing_is_named():
     candidates, labels, _ = planted()
     with pytest.warns(ConvergenceWarning, match=r"class 0 learned nothing, w = 0: try miss_cost above 1"):
-        Detector(LSVM(OverlapLoss(), C=10.0, init="uniform"), miss_cost=1.0).fit(candidates, labels)
+        Detector(LSVM(OverlapLoss(), C=10.0, init="uniform"), start="learner", miss_cost=1.0).fit(candidates, labels)
 
 
 def test_balanced_misses_cost_as_many_as_there_are_pictures_without_the_class():
@@ -169,6 +189,8 @@ def test_what_does_not_fit_is_refused():
         Detector().fit(Candidates(candidates.features, candidates.counts), labels)
     with pytest.raises(ValueError, match="miss_cost must be positive"):
         Detector(miss_cost=-1.0).fit(candidates, labels)
+    with pytest.raises(ValueError, match="start must be contrast or learner, but it is 'central'"):
+        Detector(start="central").fit(candidates, labels)
     with pytest.raises(ValueError, match="C must be a positive number"):
         Detector(DISC(C=-1.0)).fit(candidates, labels)
     with pytest.raises(Exception, match="call fit before it predicts"):

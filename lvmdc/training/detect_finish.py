@@ -1,0 +1,120 @@
+"""The end of a detector's training: a table, pictures, the report page, TensorBoard."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from PIL import Image
+from pytorch_lightning.loggers import TensorBoardLogger
+
+from lvmdc.detection import Detector
+from lvmdc.labelled_boxes import LabelledBoxes
+from lvmdc.reporting import Table, contact_sheet, draw_scene, results_table, write_report
+from lvmdc.reporting.files import SafeNames, write_atomically
+from lvmdc.reporting.page import png
+from lvmdc.training.detection_data import Scenes
+from lvmdc.training.finish import flat
+from lvmdc.training.pictures import spread
+from lvmdc.training.record import command_line
+
+log = logging.getLogger(__name__)
+SHOWN, COLUMNS = 24, 6  # pictures of the test part in the report, and on a row of the sheet
+NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
+
+
+def finish_detection(
+    detector: Detector, test: Scenes, rows: dict[str, dict[str, float]], folder: Path, cfg: DictConfig, loggers: list[Any]
+) -> None:
+    """Say and show how it went."""
+    table = measures_table(rows, test.items.classes)
+    drawn = draw_scenes(detector, test, SHOWN)
+    names = SafeNames(".png")
+    for caption, image in drawn:
+        write_atomically(folder / "pictures" / names.path(caption), png(image))
+    sheet = contact_sheet([image for _, image in drawn], COLUMNS, meanings=("truth", "predicted"))
+    write_atomically(folder / "pictures" / "all.png", png(sheet))
+    for logger in loggers:
+        logger.log_metrics({f"final/{part}/{k}": v for part, found in rows.items() for k, v in found.items()}, step=0)
+        if isinstance(logger, TensorBoardLogger):
+            for i, (_, image) in enumerate(drawn):
+                logger.experiment.add_image(f"test/{i}", np.asarray(image), 0, dataformats="HWC")
+        logger.save()
+    settings = flat(OmegaConf.to_container(cfg, resolve=True))
+    if cfg.extras.report:
+        title = f"{cfg.task_name}: {type(detector.learner).__name__}, labels of pictures alone"
+        board = f"tensorboard --logdir {folder}"
+        write_report(folder / "report.html", title, settings, mean_history(detector.history_), table, drawn, [command_line(), board])
+    log.info("\n%s\n", table.text())
+    for name, place in (
+        ("run folder", ""),
+        ("report", "report.html"),
+        ("pictures", "pictures/all.png"),
+        ("checkpoint", "checkpoints/last.ckpt"),
+    ):
+        if (folder / place).exists():
+            log.info("%-11s %s", name, folder / place)
+
+
+def measures_table(rows: dict[str, dict[str, float]], classes: list[str]) -> Table:
+    """Parts of the data below each other, their measures in percent, the average precision of each class last.
+
+    >>> print(measures_table({"test": {"ap": 0.5, "ap/cat": 0.5}}, ["cat"]).text())
+    part      AP  AP cat
+    ----  ------  ------
+    test  50.0 %  50.0 %
+    """
+    columns = NAMES | {f"ap/{name}": f"AP {name}" for name in classes}
+    shown = [{"part": part} | {columns[k]: values[k] for k in columns if k in values} for part, values in rows.items()]
+    return results_table(shown, percent={name for row in shown for name in row} - {"part"})
+
+
+def draw_scenes(detector: Detector, scenes: Scenes, count: int, size: int = 256) -> list[tuple[str, Image.Image]]:
+    """Some of the pictures with what is predicted as present, each with its name."""
+    index = spread(len(scenes), count)
+    items, candidates = scenes.items.subset(index), scenes.candidates.subset(index)
+    found = surest(detector.predict(candidates).to("cpu"), 0.0)
+    return [
+        (
+            items.names[i],
+            draw_scene(items.image(i), found.of_picture(i), items.classes, items.truth.of_picture(i) if items.truth else None, size=size),
+        )
+        for i in range(len(items))
+    ]
+
+
+def surest(found: LabelledBoxes, min_score: float) -> LabelledBoxes:
+    """The boxes whose score is above `min_score`, best first.
+
+    >>> surest(LabelledBoxes([0, 0], [0, 1], [[0, 0, 1, 1]] * 2, score=[-1.0, 2.0]), 0.0).label
+    tensor([1])
+    """
+    assert found.score is not None
+    order = found.score.argsort(descending=True, stable=True)
+    return found[order[found.score[order] > min_score]]
+
+
+def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str, float]]:
+    """One row an iteration: the means over the classes, of which those that have ended keep their last row.
+
+    >>> mean_history({0: [{"iteration": 1, "objective": 2.0}], 1: [{"iteration": 1, "objective": 4.0}, {"iteration": 2, "objective": 3.0}]})
+    [{'iteration': 1, 'objective': 3.0}, {'iteration': 2, 'objective': 2.5}]
+    """
+    rows = []
+    for t in range(max(map(len, histories.values()))):
+        here = [history[min(t, len(history) - 1)] for history in histories.values()]
+        shared = [name for name in here[0] if name != "iteration" and all(name in row for row in here)]
+        rows.append({"iteration": t + 1} | {name: sum(row[name] for row in here) / len(here) for name in shared})
+    return rows
+
+
+def log_class(loggers: list[Any], name: str, history: list[dict[str, float]]) -> None:
+    """The rows of one class's training to the loggers."""
+    for logger in loggers:
+        for row in history:
+            logger.log_metrics(
+                {f"train/{key}/{name}": float(v) for key, v in row.items() if key != "iteration"}, step=int(row["iteration"])
+            )
