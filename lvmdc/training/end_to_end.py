@@ -51,6 +51,8 @@ class EndToEndModule(StochasticModule):
         options: those of `StochasticModule`.
     """
 
+    learns_features = True
+
     def __init__(
         self,
         learner: LatentLearner,
@@ -139,6 +141,10 @@ class EndToEndModule(StochasticModule):
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
+    def training_step(self, batch: Tensor, batch_idx: int) -> None:
+        self._turn = batch_idx
+        super().training_step(batch, batch_idx)
+
     @property
     def _frozen(self) -> bool:
         return self._warm or self.current_epoch < self.frozen_epochs
@@ -153,7 +159,6 @@ class EndToEndModule(StochasticModule):
         return [self.steppers[-1]] if self._turn % 2 else heads
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
-        self._turn += 1
         batch = self.samples.batch(index)
         if not self._frozen or self.augmentation is not None:
             self.network.train(not self._frozen)

@@ -34,9 +34,12 @@ class RegionFeatures:
     def describe(self, samples: Samples) -> Candidates:
         """The same of a whole set, without derivatives, on the CPU."""
         self.network.eval()
-        parts = [self.network(*self._views(part)) for part in self._parts(samples)]
-        phi = [phi.cpu() for _, phi in parts if phi is not None]
-        return self._candidates(samples, torch.cat([psi.cpu() for psi, _ in parts]), torch.cat(phi) if phi else None)
+        psi, phi = [], []
+        for part in self._parts(samples):
+            one, two = self.network(*self._views(part))
+            psi.append(one.cpu())
+            phi += [] if two is None else [two.cpu()]
+        return self._candidates(samples, torch.cat(psi), torch.cat(phi) if phi else None)
 
     @torch.no_grad()
     def calibrate(self, samples: Samples, progress: bool = False) -> None:
