@@ -195,8 +195,7 @@ class StillSees:
 
     def __init__(self, data):
         regions = RegionFeatures(small())
-        regions.calibrate(data.train)
-        self.candidates = regions.describe(data.train)
+        self.candidates = regions.describe(data.train, calibrate=True)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +273,7 @@ def test_one_picture_is_described_as_in_its_set():
     data = data_of()
     data.setup()
     regions = RegionFeatures(small())
-    regions.calibrate(data.train)
+    regions.describe(data.train, calibrate=True)
     image = data.train.items.image(1)
     first, count = int(data.train.candidates.offsets[1]), int(data.train.candidates.counts[1])
     boxes = data.train.candidates.boxes[first : first + count]
@@ -302,3 +301,15 @@ def test_no_device_is_named():
     package = Path(lvmdc.__file__).parent
     for name in ("features/regions.py", "features/length_norm.py", "training/end_to_end.py", "training/region_features.py"):
         assert not re.search(r"cuda|[\"']cpu[\"']", (package / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("backbone", "weights"), [("efficientnet_lite0", "default"), ("mobilenet_v3_small", None)])
+def test_networks_for_photographs_learn(backbone, weights):
+    data = data_of(cluttered_digits(per_class=4, digits=(0, 4)))
+    network = RegionNetwork(backbone, weights=weights, longer_side=64, checkpointing=True)
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    module = EndToEndModule(LSVM(**SETTINGS), network=network)
+    train(module, data, epochs=1)
+    moved = [name for name, p in network.named_parameters() if not torch.equal(p, before[name])]
+    assert len(moved) > 0.9 * len(before)
+    assert float(module.samples.candidates.features.norm(dim=1).square().mean().sqrt()) == pytest.approx(8, rel=1e-3)
