@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 LENGTH = 8.0  # about that of HOG, for which C near 1 is right
-MOMENTUM = 0.05
 
 
 class LengthNorm(nn.Module):
@@ -12,7 +11,7 @@ class LengthNorm(nn.Module):
 
     It is one factor for all windows and not a division by each one's own length, because that length itself tells objects from
     background. In training E‖x‖² is the mean of the batch, with its derivative, so that nothing is gained by longer features; otherwise it
-    is the running average, which `calibrate` starts.
+    is what `calibrate` was told, the mean of the training set.
 
     >>> norm = LengthNorm().eval()
     >>> norm.calibrate(torch.tensor(4.0))
@@ -27,7 +26,7 @@ class LengthNorm(nn.Module):
         self.register_buffer("square", torch.ones(()))
 
     def calibrate(self, square: Tensor) -> None:
-        """Start from a mean squared length that was measured."""
+        """Take a mean squared length that was measured."""
         if not bool(square.isfinite()) or not bool(square > 0):
             raise ValueError(
                 f"the features of the network must be finite and not all zero, but their mean squared length is {float(square):g}"
@@ -35,9 +34,5 @@ class LengthNorm(nn.Module):
         self.square = square.to(self.square)
 
     def forward(self, x: Tensor) -> Tensor:
-        square = self.square
-        if self.training:
-            square = x.square().sum(dim=1).mean()
-            with torch.no_grad():
-                self.square = torch.lerp(self.square, square.detach().to(self.square), MOMENTUM)
+        square = x.square().sum(dim=1).mean() if self.training else self.square.to(x.device)
         return x * (LENGTH / square.clamp(min=torch.finfo(x.dtype).tiny).sqrt())

@@ -51,6 +51,8 @@ class EndToEndModule(StochasticModule):
         options: those of `StochasticModule`.
     """
 
+    learns_features = True
+
     def __init__(
         self,
         learner: LatentLearner,
@@ -92,10 +94,7 @@ class EndToEndModule(StochasticModule):
         super().setup(stage)
 
     def _to_learn_from(self) -> Samples:
-        train, data = super()._to_learn_from(), self.data
-        if self.pair is None:  # nothing was learned yet
-            self.regions.calibrate(train, data.progress)
-        return self._look()
+        return self._look(self.data.progress)
 
     def _check_fits(self) -> None:
         """Any pictures do."""
@@ -139,6 +138,10 @@ class EndToEndModule(StochasticModule):
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
+    def training_step(self, batch: Tensor, batch_idx: int) -> None:
+        self._turn = batch_idx
+        super().training_step(batch, batch_idx)
+
     @property
     def _frozen(self) -> bool:
         return self._warm or self.current_epoch < self.frozen_epochs
@@ -153,7 +156,6 @@ class EndToEndModule(StochasticModule):
         return [self.steppers[-1]] if self._turn % 2 else heads
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
-        self._turn += 1
         batch = self.samples.batch(index)
         if not self._frozen or self.augmentation is not None:
             self.network.train(not self._frozen)
@@ -191,10 +193,10 @@ class EndToEndModule(StochasticModule):
     _seen: tuple[Samples, Samples] | None = None  # the training samples, and as the network saw them last
     _current = True  # whether it still sees them so
 
-    def _look(self) -> Samples:
-        """Describe the training pictures by the network as it is."""
+    def _look(self, progress: bool = False) -> Samples:
+        """Describe the training pictures by the network as it is, whose features they settle the length of."""
         train = super()._to_learn_from()
-        seen = replace(train, candidates=self.regions.describe(train))
+        seen = replace(train, candidates=self.regions.describe(train, calibrate=True, progress=progress))
         self._seen, self._current = (train, seen), True
         if hasattr(self, "samples"):
             self.samples.candidates = seen.candidates.to(self.samples.y.device)

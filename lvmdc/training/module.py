@@ -15,6 +15,7 @@ from lvmdc.features.base import Features
 from lvmdc.learners import LatentLearner
 from lvmdc.training.data import LatentDataModule, Samples
 from lvmdc.training.evaluate import evaluate
+from lvmdc.training.refusals import check_features
 
 CHECKPOINT_KEY = "lvmdc"  # what a checkpoint holds of ours, beside Lightning's own
 
@@ -26,6 +27,8 @@ class LatentModule(pl.LightningModule, ABC):
         learner: the method with its loss and hyperparameters.
         config: the composed configuration as plain data, kept in the checkpoint so that it says how to use itself.
     """
+
+    learns_features: bool = False  # or takes them as the data have them
 
     def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
         super().__init__()
@@ -54,6 +57,7 @@ class LatentModule(pl.LightningModule, ABC):
 
     def setup(self, stage: str) -> None:
         self.classes = self.data.classes
+        check_features(self.data, self.learns_features)
 
     def described(self, samples: Samples) -> Samples:
         """The samples as this module sees them: their candidates with the features that it takes."""

@@ -10,7 +10,9 @@ from torch import nn
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions.prediction import module_scores
+from lvmdc.features.regions import Learned
 from lvmdc.learners import DISC, LSVM, LatentLearner
+from lvmdc.training.data import LatentDataModule
 from lvmdc.training.norms import NORMS
 
 
@@ -81,3 +83,14 @@ def check_sizes(learned: dict[str, Any], learner: LatentLearner) -> None:
     for name, mine in (("n_classes", learner.n_classes_), ("n_features", learner.n_features_in_)):
         if learned[name] != mine:
             raise ValueError(f"the checkpoint has {name} = {learned[name]}, but the data have {mine}")
+
+
+def check_features(data: LatentDataModule, learned: bool) -> None:
+    """Refuse data that have no features where none are learned, and those that have some where they would not be looked at."""
+    to_learn = isinstance(getattr(data, "features", None), Learned)
+    if learned and not to_learn:
+        raise ValueError("solver=end_to_end learns features from pixels, so that the data must have features=learned, and pictures")
+    if learned and data.kernel_map is not None:
+        raise ValueError("kernel_map is for features that stay as they are, but solver=end_to_end learns them; use kernel_map=none")
+    if to_learn and not learned:
+        raise ValueError("features=learned are there to be learned, by solver=end_to_end; other solvers need another features=")

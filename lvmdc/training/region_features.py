@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
 from lvmdc.data.pictures import PictureSet
+from lvmdc.features.length_norm import LengthNorm
 from lvmdc.features.regions import RegionNetwork
 from lvmdc.training.augmentation import Augmentation
 from lvmdc.training.data import Samples
@@ -31,25 +32,23 @@ class RegionFeatures:
         return self._candidates(samples, psi, phi)
 
     @torch.no_grad()
-    def describe(self, samples: Samples) -> Candidates:
-        """The same of a whole set, without derivatives, on the CPU."""
-        self.network.eval()
-        parts = [self.network(*self._views(part)) for part in self._parts(samples)]
-        phi = [phi.cpu() for _, phi in parts if phi is not None]
-        return self._candidates(samples, torch.cat([psi.cpu() for psi, _ in parts]), torch.cat(phi) if phi else None)
+    def describe(self, samples: Samples, calibrate: bool = False, progress: bool = False) -> Candidates:
+        """The same of a whole set, without derivatives, on the CPU. With `calibrate`, the set settles the length of the features."""
+        network = self.network.eval()
+        psi, phi = [], []
+        for part in tqdm(self._parts(samples), desc="features", unit="batch", disable=not progress, leave=False):
+            one, two = network.pool(*self._views(part))
+            psi.append(one.cpu())
+            phi += [] if two is None else [two.cpu()]
+        found = [self._settled(network.length, torch.cat(psi), calibrate)]
+        found += [self._settled(network.theta_length, torch.cat(phi), calibrate)] if network.theta_length is not None else []
+        return self._candidates(samples, found[0], found[1] if len(found) > 1 else None)
 
-    @torch.no_grad()
-    def calibrate(self, samples: Samples, progress: bool = False) -> None:
-        """Settle the length of the network's features by these samples."""
-        self.network.eval()
-        sums, rows = torch.zeros(2, dtype=torch.float64), 0
-        for part in tqdm(list(self._parts(samples)), desc="features", unit="batch", disable=not progress, leave=False):
-            psi, phi = self.network.pool(*self._views(part))
-            sums += torch.stack([x.double().square().sum().cpu() for x in (psi, psi if phi is None else phi)])
-            rows += len(psi)
-        self.network.length.calibrate(sums[0] / rows)
-        if self.network.theta_length is not None:
-            self.network.theta_length.calibrate(sums[1] / rows)
+    @staticmethod
+    def _settled(norm: LengthNorm, x: Tensor, calibrate: bool) -> Tensor:
+        if calibrate:
+            norm.calibrate(x.double().square().sum(dim=1).mean())
+        return norm(x)
 
     def _parts(self, samples: Samples) -> list[Samples]:
         return [samples.subset(index) for index in torch.arange(len(samples)).split(TOGETHER)]

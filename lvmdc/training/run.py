@@ -35,6 +35,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     for name in ("pytorch_lightning", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)  # hardware and advertisements
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
+    warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # a network's norms stay as they were trained
     if cfg.extras.threads:
         torch.set_num_threads(cfg.extras.threads)
     pl.seed_everything(cfg.seed, workers=True, verbose=False)

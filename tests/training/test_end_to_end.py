@@ -1,8 +1,10 @@
 """Learning end to end: derivatives through RoIAlign and the network, the frozen case, interruption, and what is refused."""
 
 import copy
+import re
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +13,15 @@ import torch
 from PIL import Image
 from torch import nn
 
+import lvmdc
 from lvmdc import DISC, LSVM, OverlapLoss, SoftDISC
 from lvmdc.data import PictureSet, cluttered_digits
 from lvmdc.distributions import LinearPrediction, LogLinear
-from lvmdc.features import Learned, RegionNetwork
+from lvmdc.features import CNN, HOG, Learned, RegionNetwork
 from lvmdc.learners import ConvergenceWarning
 from lvmdc.losses import BoundLoss
 from lvmdc.proposals.grid import WindowGrid
-from lvmdc.training import EndToEndModule, LatentDataModule, StochasticModule
+from lvmdc.training import EndToEndModule, ExactModule, LatentDataModule, StochasticModule
 from lvmdc.training.augmentation import Augmentation
 from lvmdc.training.batch_objective import batch_objective
 from lvmdc.training.batches import Batch
@@ -157,7 +160,7 @@ def test_a_frozen_network_is_training_from_extracted_features():
     )
     train(module, data, epochs=25)
     extracted = copy.copy(data)
-    extracted.train = module.described(data.train)
+    extracted.train, extracted.features = module.described(data.train), CNN("small_cnn", "roi", weights=None, stride=8)
     plain = StochasticModule(DISC(J=0.01, **SETTINGS))
     train(plain, extracted, epochs=25)
     assert module.history()[-1]["objective"] == pytest.approx(plain.history()[-1]["objective"], rel=0.02)
@@ -192,8 +195,7 @@ class StillSees:
 
     def __init__(self, data):
         regions = RegionFeatures(small())
-        regions.calibrate(data.train)
-        self.candidates = regions.describe(data.train)
+        self.candidates = regions.describe(data.train, calibrate=True)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_one_picture_is_described_as_in_its_set():
     data = data_of()
     data.setup()
     regions = RegionFeatures(small())
-    regions.calibrate(data.train)
+    regions.describe(data.train, calibrate=True)
     image = data.train.items.image(1)
     first, count = int(data.train.candidates.offsets[1]), int(data.train.candidates.counts[1])
     boxes = data.train.candidates.boxes[first : first + count]
@@ -279,3 +281,35 @@ def test_one_picture_is_described_as_in_its_set():
         Learned(regions.network).describe(image, boxes), regions.describe(data.train).features[first : first + count]
     )
     assert isinstance(image, Image.Image)
+
+
+@pytest.mark.parametrize(
+    ("make", "features", "message"),
+    [
+        (lambda: EndToEndModule(LSVM(**SETTINGS), network=small()), HOG(), "the data must have features=learned"),
+        (lambda: StochasticModule(LSVM(**SETTINGS)), Learned(), "features=learned are there to be learned, by solver=end_to_end"),
+        (lambda: ExactModule(LSVM(**SETTINGS)), Learned(), "features=learned are there to be learned, by solver=end_to_end"),
+    ],
+)
+def test_features_that_would_not_be_looked_at_are_refused(make, features, message):
+    data = LatentDataModule(cluttered_digits(per_class=3, digits=(0, 4)), WindowGrid(stride=16), features, batch_size=4, progress=False)
+    with pytest.raises(ValueError, match=message):
+        train(make(), data)
+
+
+def test_no_device_is_named():
+    package = Path(lvmdc.__file__).parent
+    for name in ("features/regions.py", "features/length_norm.py", "training/end_to_end.py", "training/region_features.py"):
+        assert not re.search(r"cuda|[\"']cpu[\"']", (package / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("backbone", "weights"), [("efficientnet_lite0", "default"), ("mobilenet_v3_small", None)])
+def test_networks_for_photographs_learn(backbone, weights):
+    data = data_of(cluttered_digits(per_class=4, digits=(0, 4)))
+    network = RegionNetwork(backbone, weights=weights, longer_side=64, checkpointing=True)
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    module = EndToEndModule(LSVM(**SETTINGS), network=network)
+    train(module, data, epochs=1)
+    moved = [name for name, p in network.named_parameters() if not torch.equal(p, before[name])]
+    assert len(moved) > 0.9 * len(before)
+    assert float(module.samples.candidates.features.norm(dim=1).square().mean().sqrt()) == pytest.approx(8, rel=1e-3)

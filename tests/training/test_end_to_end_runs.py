@@ -37,3 +37,9 @@ def test_the_networks_of_the_configuration_can_be_made(config):
     assert cfg.solver.network.grid == 2
     assert cfg.solver.optimizer_backbone.lr < 1e-3
     assert cfg.solver.augmentation.flip == 0.5
+
+
+def test_precision_and_device_are_the_trainers(config):
+    cfg = config("train", "experiment=object_detection_cnn", "trainer=gpu", "trainer.precision=bf16-mixed")
+    assert (cfg.trainer.accelerator, cfg.trainer.precision) == ("gpu", "bf16-mixed")
+    assert "device" not in cfg.solver.network
