@@ -12,11 +12,15 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from lvmdc.candidates import Candidates
+from lvmdc.training.dual_averaging import DualAveraging
+from lvmdc.training.norms import Norm
+from lvmdc.training.pair import Pair
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 SchedulerFactory = Callable[[Optimizer], Any]
 HALVING = 100  # steps after which the rate of θ is half of what it was
 NEURAL_RATE = 1e-3
+CANCEL = 3  # by how much shorter the subgradient of a batch is than those of its samples, about
 LOOKED_AT = 1 << 14  # candidates from which the length of the features is estimated
 
 
@@ -45,6 +49,28 @@ def stepper(parameters: list[nn.Parameter], default: Stepper, make: OptimizerFac
     return default if make is None else Stepper(optimizer)
 
 
+def steppers(
+    pair: Pair,
+    candidates: Candidates,
+    C: float,
+    norm: Norm,
+    own: tuple[OptimizerFactory | None, OptimizerFactory | None],
+    schedule: SchedulerFactory | None,
+) -> list[Stepper]:
+    """That of w and, where P_θ has anything to learn, that of θ: the user's own, or the defaults below."""
+    w = list(pair.p_w.parameters())
+    if norm != "l2":
+        found = [default_for_sparse_w(w, candidates, C, norm)]
+    else:
+        default = default_for_w(w, candidates, C) if pair.linear_w else default_for_module(w)
+        found = [stepper(w, default, own[0], schedule)]
+    if pair.p_theta is not None and pair.theta:
+        theta = list(pair.p_theta.parameters())
+        default = default_for_theta(theta, candidates) if pair.linear_theta else default_for_module(theta)
+        found.append(stepper(theta, default, own[1], schedule))
+    return found
+
+
 def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: float) -> Stepper:
     """Subgradient steps of rate 1/(t + R√C), t = 1, 2, …, for a linear P_w.
 
@@ -58,12 +84,14 @@ def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: flo
     return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + late) / (1 + late + t)), by_step=True)
 
 
-def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates, C: float) -> Stepper:
-    """Subgradient steps of rate 1/(C R² √(1 + t/100)) for a linear P_w under a norm that is not strongly convex, for which 1/√t is the
-    optimal rate. A score that matters is about 1, so w is about 1/R long, R the length of the features, and a subgradient about C·R."""
+def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates, C: float, norm: Norm) -> Stepper:
+    """Dual averaging with γ = C R²/(3√d), for a linear P_w under a norm that is not strongly convex.
+
+    γ is best the length of a subgradient, about C·R for features of length R, over that of w. A sparse w looks at few of the d features,
+    each about R/√d large, and a score that matters is about 1: hence √d/R for w. The subgradients of a batch cancel in part: hence the 3.
+    """
     squared = max(_length(candidates.features, 2) ** 2, 1e-12)
-    optimizer = torch.optim.SGD(parameters, lr=1 / (C * squared))
-    return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + t / HALVING) ** -0.5), by_step=True)
+    return Stepper(DualAveraging(parameters, norm, C * squared / (CANCEL * candidates.n_features**0.5)))
 
 
 def default_for_theta(parameters: list[nn.Parameter], candidates: Candidates) -> Stepper:

@@ -21,10 +21,10 @@ from lvmdc.training.batch_objective import BatchObjective, delta_at
 from lvmdc.training.batches import TrainingSet
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
-from lvmdc.training.norms import Norm, prox
+from lvmdc.training.norms import Norm
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_networks, check_proximal, check_settings
+from lvmdc.training.refusals import check_networks, check_norm, check_settings
 
 
 class StochasticModule(LatentModule):
@@ -47,8 +47,8 @@ class StochasticModule(LatentModule):
         warmup_epochs: how long h* is held at the learner's `init`, as in the first round of CCCP, before it follows w; θ waits as long.
         patience: over how many epochs the objective is averaged to tell whether it still changes by more than C·ε; see `Epochs`.
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
-        norm: in place of ½‖w‖² in (11): `l1`, the sum of |w|, or `group`, the sum over features of the length of their weights across the
-            classes, which drops a feature for all of them. Proximal steps make exact zeros; w is then not averaged, which would leave none.
+        norm: in place of ½‖w‖² in (11), `l1` or `group`, see `norm_value`. w then moves by `DualAveraging`, which makes exact zeros, and
+            its average is zero where the last iterate is; `scheduler` is for θ alone.
     """
 
     def __init__(
@@ -66,13 +66,15 @@ class StochasticModule(LatentModule):
         norm: Norm = "l2",
     ):
         super().__init__(learner, config)
-        check_settings(learner, prediction, conditional, warmup_epochs, patience, average, norm)
+        check_settings(learner, prediction, conditional, warmup_epochs, patience, average)
+        check_norm(norm, learner, prediction, optimizer_w, scheduler)
         if conditional is not None:
             learner.set_params(conditional=conditional)
-        self.optimizer_w, self.optimizer_theta, self.scheduler = optimizer_w, optimizer_theta, scheduler
+        self.optimizers_given, self.scheduler = (optimizer_w, optimizer_theta), scheduler
         self.warmup_epochs, self.average, self.norm = warmup_epochs, average, norm
         self._network = (prediction,)  # in a tuple: a copy of it is trained, and it is no part of this module itself
         self.pair: Pair | None = None
+        self.steppers: list[Stepper] = []
         self.epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
 
     # ---- making ready --------------------------------------------------------------------------------------------
@@ -106,16 +108,8 @@ class StochasticModule(LatentModule):
         return Pair(p_w, p_theta, self.average, sparse=self.norm != "l2")
 
     def configure_optimizers(self) -> Any:
-        pair, data = self._trained(), self.samples.candidates
-        w = list(pair.p_w.parameters())
-        linear = optimisers.default_for_w if self.norm == "l2" else optimisers.default_for_sparse_w
-        default = linear(w, data, self.learner.C) if pair.linear_w else optimisers.default_for_module(w)
-        self.steppers: list[Stepper] = [optimisers.stepper(w, default, self.optimizer_w, self.scheduler)]
-        check_proximal(self.norm, self.steppers[0].optimizer)
-        if pair.p_theta is not None and pair.theta:
-            theta = list(pair.p_theta.parameters())
-            default = optimisers.default_for_theta(theta, data) if pair.linear_theta else optimisers.default_for_module(theta)
-            self.steppers.append(optimisers.stepper(theta, default, self.optimizer_theta, self.scheduler))
+        own = (self.optimizers_given, self.scheduler)
+        self.steppers = optimisers.steppers(self._trained(), self.samples.candidates, self.learner.C, self.norm, *own)
         return tuple(stepper.configuration() for stepper in self.steppers)
 
     def on_fit_start(self) -> None:
@@ -163,20 +157,11 @@ class StochasticModule(LatentModule):
         self.manual_backward(value)
         for optimizer, stepper in zip(active, self._moving, strict=False):
             optimizer.step()
-            if self.norm != "l2" and stepper is self.steppers[0]:
-                self._shrink(stepper)
             if stepper.by_step:
                 stepper.scheduler.step()
         pair.average()
         if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
             self._end_epoch(pair)
-
-    @torch.no_grad()
-    def _shrink(self, stepper: Stepper) -> None:
-        """The proximal step of the norm, as long as the step that the optimizer took."""
-        for group in stepper.optimizer.param_groups:
-            for w in group["params"]:
-                w.copy_(prox(self.norm, w, group["lr"]))
 
     def _end_epoch(self, pair: Pair) -> None:
         objective, measures = self._measured().measure(self.samples)
