@@ -62,6 +62,8 @@ class Detector(BaseEstimator):
     ([0, 1, 2, 2], [0, 1, 0, 1], [0.0, 0.0, 0.0, 4.0])
     """
 
+    _contrast: Contrast | None = None  # of the set that is learned from
+
     def __init__(
         self,
         learner: LatentLearner | None = None,
@@ -101,7 +103,7 @@ class Detector(BaseEstimator):
         self._make(1.0 if self.miss_cost == "balanced" else float(self.miss_cost)).check_parameters()
         self.n_classes_, self.n_features_in_ = table.shape[1], candidates.n_features
         self.coef_ = torch.zeros(self.n_classes_, candidates.n_features + 1, dtype=torch.float64, device=candidates.device)
-        self._contrast: Contrast | None = None
+        self._contrast = None
         self.learners_: dict[int, LatentLearner] = {}
         self.history_: dict[int, list[dict[str, float]]] = {}
 

@@ -26,7 +26,7 @@ class BatchObjective:
     on that.
 
     Args:
-        norm: what stands in the place of ½‖w‖²; of another than `l2` no derivative is given, since its proximal step sees to it.
+        norm: what stands in the place of ½‖w‖²; of another than `l2` no derivative is given, since `DualAveraging` sees to it.
     """
 
     def __init__(self, learner: LatentLearner, p_w: Prediction, p_theta: ConditionalModel | None, norm: Norm = "l2"):

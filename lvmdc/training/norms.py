@@ -35,11 +35,3 @@ def prox(norm: Norm, w: Tensor, step: float) -> Tensor:
         return w / (1 + step)
     length = w.abs() if norm == "l1" else torch.linalg.vector_norm(w, dim=0, keepdim=True)
     return torch.where(length > step, w * (1 - step / length.clamp(min=torch.finfo(w.dtype).tiny)), 0.0)
-
-
-@torch.no_grad()
-def proximal_step(norm: Norm, optimizer: torch.optim.Optimizer) -> None:
-    """The proximal step of the norm, as long as the step that the optimizer of w took."""
-    for group in optimizer.param_groups:
-        for w in group["params"]:
-            w.copy_(prox(norm, w, group["lr"]))

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner, SoftDISC
+from lvmdc.training.dual_averaging import DualAveraging
 from lvmdc.training.norms import Norm
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -20,6 +21,7 @@ SchedulerFactory = Callable[[Optimizer], Any]
 HALVING = 100  # steps after which the rate of θ is half of what it was
 NEURAL_RATE = 1e-3
 BACKBONE_RATE = 1e-4
+CANCEL = 3  # by how much shorter the subgradient of a batch is than those of its samples, about
 LOOKED_AT = 1 << 14  # candidates from which the length of the features is estimated
 
 
@@ -58,7 +60,7 @@ def stepper(parameters: list[nn.Parameter], default: Stepper, make: OptimizerFac
 def default_for_linear_w(parameters: list[nn.Parameter], candidates: Candidates, learner: LatentLearner, norm: Norm) -> Stepper:
     """What suits the objective of the learner, and the norm of w in it."""
     if norm != "l2":
-        return default_for_sparse_w(parameters, candidates, learner.C)
+        return default_for_sparse_w(parameters, candidates, learner.C, norm)
     if isinstance(learner, SoftDISC):
         return default_for_soft_w(parameters, candidates, learner.temperature)
     return default_for_w(parameters, candidates, learner.C)
@@ -78,12 +80,14 @@ def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: flo
     return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + late) / (1 + late + t)), by_step=True)
 
 
-def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates, C: float) -> Stepper:
-    """Subgradient steps of rate 1/(C R² √(1 + t/100)) for a linear P_w under a norm that is not strongly convex, for which 1/√t is the
-    optimal rate. A score that matters is about 1, so w is about 1/R long, R the length of the features, and a subgradient about C·R."""
+def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates, C: float, norm: Norm) -> Stepper:
+    """Dual averaging with γ = C R²/(3√d), for a linear P_w under a norm that is not strongly convex.
+
+    γ is best the length of a subgradient, about C·R for features of length R, over that of w. A sparse w looks at few of the d features,
+    each about R/√d large, and a score that matters is about 1: hence √d/R for w. The subgradients of a batch cancel in part: hence the 3.
+    """
     squared = max(_length(candidates.features, 2) ** 2, 1e-12)
-    optimizer = torch.optim.SGD(parameters, lr=1 / (C * squared))
-    return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + t / HALVING) ** -0.5), by_step=True)
+    return Stepper(DualAveraging(parameters, norm, C * squared / (CANCEL * candidates.n_features**0.5)))
 
 
 def default_for_theta(parameters: list[nn.Parameter], candidates: Candidates, factor: float = 1.0) -> Stepper:

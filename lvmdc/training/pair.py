@@ -18,15 +18,15 @@ class Pair(nn.Module):
         p_w: the prediction.
         p_theta: the conditional distribution; None where the learner has none.
         decay: how much later steps count in the average, step t as t^decay; None: no average, the last iterate counts.
-        sparse: the zeros of w count: w is not averaged, which would leave none.
+        sparse: the zeros of w count: its average is zero where the last iterate is.
     """
 
     def __init__(self, p_w: Prediction, p_theta: ConditionalModel | None, decay: float | None, sparse: bool = False):
         super().__init__()
-        self.p_w, self.p_theta = p_w, p_theta
+        self.p_w, self.p_theta, self.sparse = p_w, p_theta, sparse
         self.averages = nn.ModuleDict()
         # The running statistics of a network are not those of its averaged weights: only linear distributions are averaged.
-        if decay is not None and self.linear_w and not sparse:
+        if decay is not None and self.linear_w:
             self.averages["p_w"] = running_average(p_w, decay)
         if decay is not None and p_theta is not None and self.linear_theta:
             self.averages["p_theta"] = running_average(p_theta, decay)
@@ -56,7 +56,11 @@ class Pair(nn.Module):
 
     def prediction(self) -> Prediction:
         """P_w as it stands: a copy that has no gradient and is not in training mode."""
-        return self._frozen("p_w", self.p_w)
+        found: Prediction = self._frozen("p_w", self.p_w)
+        if self.sparse:
+            for mean, last in zip(found.parameters(), self.p_w.parameters(), strict=True):
+                mean.masked_fill_(last == 0, 0.0)
+        return found
 
     def conditional(self) -> ConditionalModel | None:
         """P_θ as it stands, likewise."""

@@ -23,7 +23,6 @@ def check_settings(
     warmup_epochs: int,
     patience: int,
     average: float | None,
-    norm: str = "l2",
 ) -> None:
     """Refuse what the stochastic solver cannot do, before any work."""
     name = type(learner).__name__
@@ -39,17 +38,20 @@ def check_settings(
         raise ValueError(f"warmup_epochs must be at least 0 and patience at least 1, but they are {warmup_epochs} and {patience}")
     if average is not None and average < 0:
         raise ValueError(f"average must be at least 0, or None, but it is {average}")
+
+
+def check_norm(norm: str, learner: LatentLearner, prediction: Any, optimizer_w: Any, scheduler: Any) -> None:
+    """Refuse norms that there are not, and what does not go with a sparse one."""
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(NORMS)}, but it is {norm!r}")
-    if norm != "l2" and (prediction is not None or learner.joint is not None):
+    if norm == "l2":
+        return
+    if prediction is not None or learner.joint is not None:
         raise ValueError(f"norm={norm!r} is for a linear P_w with one block of weights a class, but prediction= or joint= says otherwise")
-
-
-def check_proximal(norm: str, optimizer: torch.optim.Optimizer) -> None:
-    """Refuse optimizers of w whose steps a proximal step does not go with: it needs one rate for all numbers."""
-    plain = isinstance(optimizer, torch.optim.SGD) and not any(g["momentum"] or g["weight_decay"] for g in optimizer.param_groups)
-    if norm != "l2" and not plain:
-        raise ValueError(f"norm={norm!r} needs plain SGD for w, without momentum or weight decay, but optimizer_w makes {optimizer!r}")
+    if optimizer_w is not None:
+        raise ValueError(f"norm={norm!r} moves w by dual averaging, which makes its zeros, but optimizer_w asks for another way")
+    if scheduler is not None and not isinstance(learner, DISC):
+        raise ValueError(f"norm={norm!r} moves w by dual averaging, which has no rate, but scheduler would change one")
 
 
 @torch.no_grad()

@@ -19,10 +19,10 @@ from lvmdc.training.batches import TrainingSet
 from lvmdc.training.data import Samples
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
-from lvmdc.training.norms import Norm, proximal_step
+from lvmdc.training.norms import Norm
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_kind, check_networks, check_proximal, check_settings, check_sizes
+from lvmdc.training.refusals import check_kind, check_networks, check_norm, check_settings, check_sizes
 from lvmdc.training.seeds import epoch_seed, seed_batches
 
 
@@ -46,8 +46,8 @@ class StochasticModule(LatentModule):
         warmup_epochs: how long h* is held at the learner's `init`, as in the first round of CCCP, before it follows w; θ waits as long.
         patience: over how many epochs the objective is averaged to tell whether it still changes by more than C·ε; see `Epochs`.
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
-        norm: in place of ½‖w‖² in (11): `l1`, the sum of |w|, or `group`, the sum over features of the length of their weights across the
-            classes, which drops a feature for all of them. Proximal steps make exact zeros; w is then not averaged, which would leave none.
+        norm: in place of ½‖w‖² in (11), `l1` or `group`, see `norm_value`. w then moves by `DualAveraging`, which makes exact zeros, and
+            its average is zero where the last iterate is; `scheduler` is for θ alone.
     """
 
     def __init__(
@@ -65,13 +65,15 @@ class StochasticModule(LatentModule):
         norm: Norm = "l2",
     ):
         super().__init__(learner, config)
-        check_settings(learner, prediction, conditional, warmup_epochs, patience, average, norm)
+        check_settings(learner, prediction, conditional, warmup_epochs, patience, average)
+        check_norm(norm, learner, prediction, optimizer_w, scheduler)
         if conditional is not None:
             learner.set_params(conditional=conditional)
-        self.optimizer_w, self.optimizer_theta, self.scheduler = optimizer_w, optimizer_theta, scheduler
+        self.optimizers_given, self.scheduler = (optimizer_w, optimizer_theta), scheduler
         self.warmup_epochs, self.average, self.norm = warmup_epochs, average, norm
         self._network = (prediction,)  # in a tuple: a copy of it is trained, and it is no part of this module itself
         self.pair: Pair | None = None
+        self.steppers: list[Stepper] = []
         self.epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
 
     # ---- making ready --------------------------------------------------------------------------------------------
@@ -111,15 +113,15 @@ class StochasticModule(LatentModule):
         return Pair(p_w, p_theta, self.average, sparse=self.norm != "l2")
 
     def configure_optimizers(self) -> Any:
-        pair = self._trained()
+        pair, (own_w, own_theta) = self._trained(), self.optimizers_given
         w = list(pair.p_w.parameters())
         default = self._default_for_w(w) if pair.linear_w else optimisers.default_for_module(w)
-        self.steppers: list[Stepper] = [optimisers.stepper(w, default, self.optimizer_w, self.scheduler)]
-        check_proximal(self.norm, self.steppers[0].optimizer)
+        schedule_w = self.scheduler if self.norm == "l2" else None  # dual averaging has no rate
+        self.steppers = [optimisers.stepper(w, default, own_w, schedule_w)]
         if pair.p_theta is not None and pair.theta:
             theta = list(pair.p_theta.parameters())
             default = self._default_for_theta(theta) if pair.linear_theta else optimisers.default_for_module(theta)
-            self.steppers.append(optimisers.stepper(theta, default, self.optimizer_theta, self.scheduler))
+            self.steppers.append(optimisers.stepper(theta, default, own_theta, self.scheduler))
         return tuple(stepper.configuration() for stepper in self.steppers)
 
     def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
@@ -166,8 +168,6 @@ class StochasticModule(LatentModule):
         for optimizer, stepper in [(o, s) for o, s in pairs if any(s is moving for moving in self._moving)]:
             self._before_step(stepper)
             optimizer.step()
-            if self.norm != "l2" and stepper is self.steppers[0]:
-                proximal_step(self.norm, stepper.optimizer)
             if stepper.by_step:
                 stepper.scheduler.step()
         pair.average()

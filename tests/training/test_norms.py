@@ -47,20 +47,18 @@ def run(module, epochs):
     return module, data
 
 
-@pytest.mark.parametrize("norm", ["l1"])
+@pytest.mark.parametrize("norm", ["l1", "group"])
 def test_the_objective_falls_and_exact_zeros_appear(norm):
-    module, data = run(StochasticModule(LSVM(loss=LabelLoss(), C=300.0, init="central"), norm=norm), 200)
+    module, data = run(StochasticModule(LSVM(loss=LabelLoss(), C=100.0, init="central"), norm=norm), 100)
     last, w = module.history()[-1], module.learned()["coef"]
     assert last["objective"] < 0.7 * module.epochs.origin
     assert last["w_norm"] == pytest.approx(float(norm_value(norm, w)))
-    assert last["objective"] == pytest.approx(last["w_norm"] + 300.0 * last["slack"])
-    dropped = (w == 0).double().mean() if norm == "l1" else (w == 0).all(dim=0).double().mean()
-    assert 0.05 < float(dropped) < 1.0
-    if norm == "group":  # for all classes or for none
-        assert bool(((w == 0).all(dim=0) | (w != 0).any(dim=0)).all())
-        assert float((w == 0).double().mean()) == pytest.approx(float(dropped), abs=0.01)
+    assert last["objective"] == pytest.approx(last["w_norm"] + 100.0 * last["slack"])
+    if norm == "group":
+        assert torch.equal((w == 0).any(dim=0), (w == 0).all(dim=0))  # for all classes or for none
+    assert 0.1 < float((w == 0).double().mean()) < 1.0
     torch.testing.assert_close(module.learner.coef_, w)
-    assert module.learner.score(data.train.candidates, data.train.y) > 0.5
+    assert module.learner.score(data.train.candidates, data.train.y) > 0.8
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,8 @@ def test_the_objective_falls_and_exact_zeros_appear(norm):
     [
         (lambda: StochasticModule(DISC(), norm="l3"), "norm must be one of l2, l1, group, but it is 'l3'"),
         (lambda: StochasticModule(DISC(), norm="l1", prediction=nn.Linear(2, 3)), "norm='l1' is for a linear P_w"),
-        (lambda: run(StochasticModule(LSVM(), norm="l1", optimizer_w=partial(torch.optim.Adam, lr=0.1)), 1), "needs plain SGD for w"),
+        (lambda: StochasticModule(LSVM(), norm="l1", optimizer_w=partial(torch.optim.Adam, lr=0.1)), "optimizer_w asks for another"),
+        (lambda: StochasticModule(LSVM(), norm="group", scheduler=torch.optim.lr_scheduler.ConstantLR), "no rate, but scheduler would"),
     ],
 )
 def test_what_cannot_be_done_is_refused(make, message):

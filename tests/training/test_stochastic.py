@@ -171,11 +171,13 @@ def make_module(kind):
     if kind == "networks":
         d = HOG().n_features
         return StochasticModule(DISC(C=3.0, J=0.01, init="central"), prediction=network(d), conditional=network(d, seed=1))
+    if kind == "sparse":
+        return StochasticModule(DISC(loss=OverlapLoss(), C=100.0, J=0.1, init="central"), norm="group")
     learner = LSVM(loss=OverlapLoss(), C=3.0) if kind == "LSVM" else DISC(loss=OverlapLoss(), C=3.0, J=0.001, init="central")
     return StochasticModule(learner)
 
 
-@pytest.mark.parametrize("kind", ["DISC", "LSVM", "networks"])
+@pytest.mark.parametrize("kind", ["DISC", "LSVM", "networks", "sparse"])
 @pytest.mark.parametrize("monitor", [None, "val/loss"])
 def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(kind, monitor, tmp_path):
     data = tiny_data()
