@@ -1,7 +1,7 @@
 """What a latent SVM costs in a process that has trained nothing yet: mammals, loss [y≠ŷ], C = 10, ε = 1e-3, random start, one core.
 
-Everything is imported and the data are loaded, but no loop has been called: what is compiled lies in numba's cache on disk, and has to be read from
-there. The unit is that of `lsvm_passes.py`, one bare scoring pass.
+Everything is imported and the data are loaded, but no loop has been called: what is compiled lies in numba's cache on disk and has to
+be read from there. The unit is that of `lsvm_passes.py`, one bare scoring pass.
 
     python benchmarks/fresh_process.py
 """
