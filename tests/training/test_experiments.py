@@ -7,7 +7,7 @@ import pytest
 from lvmdc.training.run import train
 
 FOUND = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
-# Without pictures: see test_applications.py. Which learns its features: see test_end_to_end_runs.py. With several objects: see test_detect.py.
+# Without pictures: test_applications.py. Which learns its features: test_end_to_end_runs.py. With several objects: test_detect.py.
 ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn", "wsod_digits", "wsod_voc")
 EXPERIMENTS = [name for name in FOUND if name not in ELSEWHERE]
 EMBEDDED = {"object_detection_best": ["data=cluttered_digits", "proposals=grid"]}  # what replaces photographs that are not ours to give
