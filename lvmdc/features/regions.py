@@ -31,7 +31,7 @@ class RegionNetwork(nn.Module):
         longer_side: pixels of the longer side of a picture, a multiple of `stride`. The other side follows, in multiples of `stride`.
         grid: means over grid × grid parts of a window.
         theta_grid: the same for Φ, if P_θ is to have features of its own; None: it has those of Ψ.
-        checkpointing: run the network again on the way back rather than keep what is between its layers: a third slower, and memory is
+        checkpointing: run the network again on the way back rather than keep what is between its layers: slower, and memory is
             then that of one picture, however many a batch has.
 
     >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64)
