@@ -78,6 +78,8 @@ class Detector(BaseEstimator):
         self.learner, self.start, self.bias, self.miss_cost = learner, start, bias, miss_cost
         self.overlap, self.min_score, self.max_boxes, self.verbose = overlap, min_score, max_boxes, verbose
 
+    _contrast: Contrast | None = None  # made once for all classes
+
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, candidates: Candidates, labels: ArrayLike, h: ArrayLike | None = None) -> Detector:

@@ -26,24 +26,21 @@ def matches(found: LabelledBoxes, truth: LabelledBoxes, iou: float = 0.5) -> tup
     """
     if found.score is None:
         raise ValueError("found must have scores, but found.score is None")
+    best = torch.full((len(found),), -1)  # the true box that each overlaps enough, and most
+    for i in truth.picture.unique().tolist():
+        own, right = (found.picture == i).nonzero().flatten(), (truth.picture == i).nonzero().flatten()
+        if len(own):
+            overlap, at = box_iou(found.box[own, None].double(), truth.box[right].double()).max(dim=1)
+            best[own] = torch.where(overlap >= iou, right[at], -1)
     order = found.score.argsort(descending=True, stable=True)
-    verdict = torch.zeros(len(found), dtype=torch.long)
-    taken = torch.zeros(len(truth), dtype=torch.bool)
-    places = {i: (truth.picture == i).nonzero().flatten() for i in truth.picture.unique().tolist()}
-    pictures = found.picture.tolist()
-    for j, k in enumerate(order.tolist()):
-        own = places.get(pictures[k])
-        if own is None:
-            continue
-        overlap = box_iou(found.box[k].double(), truth.box[own].double())
-        best = int(overlap.argmax())
-        if float(overlap[best]) < iou:
-            continue
-        at = int(own[best])
-        if bool(truth.difficult[at]):
+    difficult, verdict = truth.difficult.tolist(), torch.zeros(len(found), dtype=torch.long)
+    taken: set[int] = set()
+    for j, at in enumerate(best[order].tolist()):
+        if at >= 0 and difficult[at]:
             verdict[j] = -1
-        elif not bool(taken[at]):
-            verdict[j], taken[at] = 1, True
+        elif at >= 0 and at not in taken:
+            verdict[j] = 1
+            taken.add(at)
     return verdict, int((~truth.difficult).sum())
 
 
