@@ -1,0 +1,19 @@
+"""The embedded digits as the benchmarks use them: HOG windows on a grid, with the fields of `Mammals`."""
+
+import torch
+
+from lvmdc.data import cluttered_digits
+from lvmdc.features import HOG, build_candidates
+from lvmdc.features.truth import true_candidate
+from lvmdc.proposals import WindowGrid
+
+
+class Digits:
+    """Six digits in clutter, `per_class` of each: candidates, labels, and the window nearest to the true box."""
+
+    def __init__(self, per_class: int = 30) -> None:
+        pictures = cluttered_digits(per_class=per_class)
+        assert pictures.boxes is not None
+        self.candidates = build_candidates(pictures, WindowGrid(), HOG(), cache_dir=None, progress=False)
+        self.y: torch.Tensor = pictures.y
+        self.h: torch.Tensor = true_candidate(self.candidates, pictures.boxes)[0]
