@@ -159,12 +159,9 @@ class StochasticModule(LatentModule):
         if batch_idx == 0:  # what else is random, such as dropout
             torch.manual_seed(epoch_seed(self, self.learner.seed))
         pair, found = self._trained(), self.optimizers()
-        value = self._value(pair, batch)
-        active = found if isinstance(found, list) else [found]
-        for optimizer in active:
-            optimizer.zero_grad()
-        self.manual_backward(value)
-        pairs = zip(active, self.steppers, strict=True)
+        self.zero_grad()
+        self.manual_backward(self._value(pair, batch))
+        pairs = zip(found if isinstance(found, list) else [found], self.steppers, strict=True)
         for optimizer, stepper in [(o, s) for o, s in pairs if any(s is moving for moving in self._moving)]:
             self._before_step(stepper)
             optimizer.step()
