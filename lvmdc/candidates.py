@@ -14,6 +14,7 @@ from lvmdc import segments, storage
 from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts
 from lvmdc.latent import Latent
 from lvmdc.mapped import take
+from lvmdc.selection import checked_choice, checked_index, rows_of
 
 if TYPE_CHECKING:
     from lvmdc.distributed import Shard
@@ -127,16 +128,7 @@ class Candidates:
         >>> Candidates(torch.eye(3), [2, 1]).rows([1, 0])
         tensor([1, 2])
         """
-        h = as_tensor(h).to(self.device)
-        if h.shape != self.counts.shape:
-            raise ValueError(f"h must have shape ({len(self)},), one candidate a sample, but it has shape {tuple(h.shape)}")
-        if h.is_floating_point() or h.dtype == torch.bool:
-            raise ValueError(f"h must hold integers, candidate indices, but it is {h.dtype}")
-        bad = ((h < 0) | (h >= self.counts)).nonzero().flatten()
-        if len(bad):
-            i = int(bad[0])
-            raise ValueError(f"h[{i}] must lie in 0..{int(self.counts[i]) - 1}, the candidates of sample {i}, but it is {int(h[i])}")
-        return self.offsets + h.long()
+        return self.offsets + checked_choice(h, self.counts)
 
     def index(self, rows: Tensor) -> Tensor:
         """The inverse of `rows`: positions among the samples' own candidates.
@@ -165,18 +157,8 @@ class Candidates:
         >>> Candidates(torch.eye(3), [2, 1]).subset([1]).features
         tensor([[0., 0., 1.]])
         """
-        chosen = as_tensor(index).to(self.device).reshape(-1)
-        if len(chosen) == 0 or (chosen.dtype == torch.bool and not bool(chosen.any())):
-            raise ValueError("index must choose at least one sample, but it chooses none")
-        if chosen.is_floating_point():
-            raise ValueError(f"index must hold integers or be a mask, but it is {chosen.dtype}")
-        if chosen.dtype == torch.bool and len(chosen) != len(self):
-            raise ValueError(f"a mask must have shape ({len(self)},), one value a sample, but it has shape ({len(chosen)},)")
-        chosen = chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()
-        counts = self.counts[chosen]
-        first = self.offsets[chosen] - (counts.cumsum(0) - counts)
-        rows = torch.arange(int(counts.sum()), device=self.device) + first.repeat_interleave(counts)
-        return self._take(rows, counts)
+        chosen = checked_index(index, len(self), self.device)
+        return self._take(rows_of(chosen, self.counts), self.counts[chosen])
 
     def __getitem__(self, index: Any) -> Candidates:
         """`subset`, under the name by which scikit-learn takes folds."""

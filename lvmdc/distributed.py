@@ -54,17 +54,35 @@ def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = No
     (True, tensor([1, 0]))
     """
     arrays = [None if values is None else as_tensor(values) for values in of_samples]
-    if not (dist.is_available() and dist.is_initialized()):
-        return candidates, *arrays
-    rank, world = dist.get_rank(group), dist.get_world_size(group)
-    if world == 1:
+    at = place(candidates.counts, group)
+    if at is None:
         return candidates, *arrays
     for values in arrays:
         if values is not None and len(values) != len(candidates):
             raise ValueError(f"shard needs arrays of {len(candidates)} values, one a sample, but one has {len(values)}")
-    at = Shard(*divide(candidates.counts, world), rank, group)
-    one, two = at.samples[rank], at.samples[rank + 1]
+    one, two = at.samples[at.rank], at.samples[at.rank + 1]
     return candidates.part(one, two, at), *(None if values is None else values[one:two] for values in arrays)
+
+
+def ranks(group: Any = None) -> tuple[int, int]:
+    """Which rank this process is, and of how many: (0, 1) without a process group.
+
+    >>> ranks()
+    (0, 1)
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0, 1
+    return dist.get_rank(group), dist.get_world_size(group)
+
+
+def place(counts: Tensor, group: Any = None) -> Shard | None:
+    """What `shard` gives this rank of samples with `counts` (n,) candidates; None where there is but one rank.
+
+    >>> place(torch.tensor([2, 1])) is None
+    True
+    """
+    rank, world = ranks(group)
+    return None if world == 1 else Shard(*divide(counts, world), rank, group)
 
 
 def divide(counts: Tensor, parts: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -133,6 +151,20 @@ def highest(candidates: Candidates, value: float) -> float:
     found = torch.tensor(value, dtype=torch.float64, device=candidates.device)
     dist.all_reduce(found, dist.ReduceOp.MAX, group=candidates.shard.group)
     return float(found)
+
+
+def told_by_first(value: Any) -> Any:
+    """What the first rank says, on every rank; all of them wait for all.
+
+    >>> told_by_first(3)
+    3
+    """
+    if ranks()[1] == 1:
+        return value
+    dist.barrier()
+    said = [value]
+    dist.broadcast_object_list(said)
+    return said[0]
 
 
 # ---- what belongs to samples or candidates, whole and in parts -------------------------------------------------------

@@ -10,12 +10,16 @@ import struct
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
 from torch import Tensor
 
+CHUNK = 1 << 26  # bytes that are copied at a time
 MAP_ABOVE = 1 << 28  # bytes; below a quarter of a gigabyte reading is as quick as mapping
 
 
@@ -28,13 +32,38 @@ def tensor_from_numpy(array: np.ndarray) -> Tensor:
 
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
     """Write the arrays to a temporary file beside `path` and rename it: a reader sees the old file or the new one."""
+    with _replacing(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def save_joined(path: str | Path, parts: Sequence[dict[str, np.ndarray]]) -> None:
+    """As `save_arrays`, for arrays that come in parts, one after the other: they may be mapped, and are never together in memory."""
+    with _replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, first in parts[0].items():
+            shape = (sum(len(part[name]) for part in parts), *first.shape[1:])
+            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, header)
+                for part in parts:
+                    if part[name].dtype != first.dtype or part[name].shape[1:] != first.shape[1:]:
+                        raise ValueError(
+                            f"{name!r} must be alike in all parts of {path}, but one is {part[name].dtype}{part[name].shape[1:]}"
+                        )
+                    rows = max(1, CHUNK // max(1, first[:1].nbytes))
+                    for start in range(0, len(part[name]), rows):
+                        member.write(np.ascontiguousarray(part[name][start : start + rows]).data)
+
+
+@contextmanager
+def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path`, which takes its place when all went well."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not tempfile, whose files only their owner may read: others share caches.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            yield file
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

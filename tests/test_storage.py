@@ -191,3 +191,16 @@ def test_a_saved_file_may_be_read_by_whom_the_umask_lets(candidates, tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "set.npz").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_parts_are_joined_as_if_they_had_been_one(candidates, tmp_path, mmap):
+    whole = {name: getattr(candidates, name).numpy() for name in ("features", "counts", "boxes", "phi")}
+    bounds = {"counts": 1}
+    parts = [{name: v[: bounds.get(name, 3)] for name, v in whole.items()}, {name: v[bounds.get(name, 3) :] for name, v in whole.items()}]
+    storage.save_joined(tmp_path / "set.npz", parts)
+    assert_same(Candidates.load(tmp_path / "set.npz", mmap), candidates)
+    parts[1]["phi"] = parts[1]["phi"].astype(np.float64)
+    with pytest.raises(ValueError, match=r"'phi' must be alike in all parts of .*, but one is float64"):
+        storage.save_joined(tmp_path / "other.npz", parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["set.npz"]

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.data.sources import Sources
 from lvmdc.features.base import Features
 from lvmdc.features.cache import cache_key, cache_path
 from lvmdc.proposals.base import Proposals
+from lvmdc.storage import load_arrays, save_joined
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +33,8 @@ def build_candidates(
 
     With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the pictures' contents
     and all settings: it is read again only for the same inputs. A cache file that is damaged is named in a warning and made anew.
+    Over the ranks of torch.distributed each makes its part of the pictures, and they meet in the cache, which all of them must share;
+    without a cache each makes all.
 
     >>> from lvmdc.data import cluttered_digits
     >>> from lvmdc.features import HOG
@@ -40,13 +46,44 @@ def build_candidates(
         return _computed(pictures, proposals, features, progress)
     _check_writable(Path(cache_dir))
     path = cache_path(cache_dir, cache_key(pictures, proposals, features))
-    cached = _cached(path, len(pictures))
-    if cached is not None:
+    return _from_cache(path, len(pictures), lambda: _over_ranks(path, pictures, proposals, features, progress))
+
+
+def _from_cache(path: Path, n: int, make: Callable[[], Candidates]) -> Candidates:
+    """What the first rank finds in the cache, or what all of them make."""
+    cached = _cached(path, n) if distributed.ranks()[0] == 0 else None
+    if distributed.told_by_first(cached is not None):
         log.info("read the candidates from the cache %s", path)
-        return cached
-    candidates = _computed(pictures, proposals, features, progress)
-    candidates.save(path)
+        return Candidates.load(path) if cached is None else cached
+    made = make()
     log.info("kept the candidates in the cache %s", path)
+    return made
+
+
+def _over_ranks(path: Path, pictures: PictureSet, proposals: Proposals, features: Features, progress: bool) -> Candidates:
+    """Each rank makes a file of some of the pictures, the first joins them, and all read that. A part outlives a job that was killed."""
+    rank, world = distributed.ranks()
+    if world == 1:
+        candidates = _computed(pictures, proposals, features, progress)
+        candidates.save(path)
+        return candidates
+    bounds = [len(pictures) * r // world for r in range(world + 1)]
+    parts = [path.with_name(f"{path.stem}-{a}-{b}.npz") for a, b in pairwise(bounds) if a < b]
+    own = range(bounds[rank], bounds[rank + 1])
+    mine = path.with_name(f"{path.stem}-{own.start}-{own.stop}.npz")
+    if len(own) and _cached(mine, len(own)) is None:
+        _computed(pictures.subset(torch.tensor(own)), proposals, features, progress and rank == 0).save(mine)
+    distributed.told_by_first(None)  # which all ranks wait for
+    if rank == 0:
+        missing = [part for part in parts if not part.exists()]
+        if missing:
+            raise FileNotFoundError(f"{missing[0]}, made by another rank, is not here: cache_dir must be a folder that all ranks share")
+        save_joined(path, [load_arrays(part, ("features", "counts", "boxes")) for part in parts])
+    distributed.told_by_first(None)
+    candidates = Candidates.load(path)
+    if rank == 0:
+        for part in parts:
+            part.unlink()
     return candidates
 
 

@@ -18,13 +18,14 @@ from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
+from lvmdc.learners.keeping import Resumable
 from lvmdc.learners.training import Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.start import Init
 
 
-class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
+class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
     """Learns w, and what it believes of h, by outer iterations `step()` that `fit` repeats until (11) falls by less than C·ε.
 
     Constructors only store; what is learned ends in an underscore: `coef_` (K, d), or the w of one's own `joint` map,
@@ -189,50 +190,6 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
                 "learning over several ranks needs solver='one_slack' and cccp='strict', whose cuts are sums over samples,"
                 f" but they are {self.solver!r} and {self.cccp!r}"
             )
-
-    # ---- keeping and resuming ------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that was learned, and all that `step` needs to go on, as tensors and plain data."""
-        self._check_fitted("state_dict")
-        return {
-            "learner": type(self).__name__,
-            "n_classes": self.n_classes_,
-            "n_features": self.n_features_in_,
-            "coef": self.coef_,
-            "history": [dict(row) for row in self.history_],
-            "converged": self.converged_,
-            "training": self._training_state(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave: to go on with `step`, after `begin` on the same samples, or, without it, to predict."""
-        if state["learner"] != type(self).__name__:
-            raise ValueError(f"the state is that of {state['learner']}, but this is {type(self).__name__}")
-        begun = hasattr(self, "_training")
-        for name, mine in (("n_classes", "n_classes_"), ("n_features", "n_features_in_")):
-            if begun and state[name] != getattr(self, mine):
-                raise ValueError(f"the state has {name} = {state[name]}, but the data have {getattr(self, mine)}")
-        self.n_classes_, self.n_features_in_ = state["n_classes"], state["n_features"]
-        self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
-        self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
-        self.coef_, self.history_ = state["coef"], [dict(row) for row in state["history"]]
-        self.n_iter_, self.converged_ = len(self.history_), state["converged"]
-        if begun:
-            self._load_training(state["training"])
-
-    def _training_state(self) -> dict[str, Any]:
-        t = self._training
-        p, n = distributed.gather(t.candidates, t.p, "candidates"), distributed.n_samples(t.candidates)
-        return {"cccp": t.cccp.state(), "p": p, "extra_passes": t.extra_passes, "samples": n, "seed": self.seed_}
-
-    def _load_training(self, state: dict[str, Any]) -> None:
-        t = self._training
-        if state["samples"] != (n := distributed.n_samples(t.candidates)):
-            raise ValueError(f"the state was learned from {state['samples']} samples, but there are {n}")
-        t.cccp.load_state(state["cccp"])
-        t.p, t.extra_passes = distributed.own(t.candidates, state["p"].to(t.p), "candidates"), state["extra_passes"]
-        self.seed_ = state["seed"]
 
     # ---- using ---------------------------------------------------------------------------------------------------
 
