@@ -60,7 +60,7 @@ def _from_cache(path: Path, n: int, make: Callable[[], Candidates]) -> Candidate
     return made
 
 
-def _over_ranks(path: Path, pictures: PictureSet, proposals: Proposals, features: Features, progress: bool) -> Candidates:
+def _over_ranks(path: Path, pictures: Sources, proposals: Proposals, features: Features, progress: bool) -> Candidates:
     """Each rank makes a file of some of the pictures, the first joins them, and all read that. A part outlives a job that was killed."""
     rank, world = distributed.ranks()
     if world == 1:
