@@ -62,8 +62,6 @@ class Detector(BaseEstimator):
     ([0, 1, 2, 2], [0, 1, 0, 1], [0.0, 0.0, 0.0, 4.0])
     """
 
-    _contrast: Contrast | None = None  # of the set that is learned from
-
     def __init__(
         self,
         learner: LatentLearner | None = None,
