@@ -72,8 +72,8 @@ def _over_ranks(path: Path, pictures: Sources, proposals: Proposals, features: F
     own = range(bounds[rank], bounds[rank + 1])
     mine = path.with_name(f"{path.stem}-{own.start}-{own.stop}.npz")
     if len(own) and _cached(mine, len(own)) is None:
-        part = Sources([pictures.sources[i] for i in own], pictures.classes, [pictures.names[i] for i in own])
-        _computed(part, proposals, features, progress and rank == 0).save(mine)
+        some = Sources([pictures.sources[i] for i in own], pictures.classes, [pictures.names[i] for i in own])
+        _computed(some, proposals, features, progress and rank == 0).save(mine)
     distributed.told_by_first(None)  # which all ranks wait for
     if rank == 0:
         missing = [part for part in parts if not part.exists()]
