@@ -72,8 +72,7 @@ def _over_ranks(path: Path, pictures: Sources, proposals: Proposals, features: F
     own = range(bounds[rank], bounds[rank + 1])
     mine = path.with_name(f"{path.stem}-{own.start}-{own.stop}.npz")
     if len(own) and _cached(mine, len(own)) is None:
-        some = Sources([pictures.sources[i] for i in own], pictures.classes, [pictures.names[i] for i in own])
-        _computed(some, proposals, features, progress and rank == 0).save(mine)
+        _computed(pictures, proposals, features, progress and rank == 0, own).save(mine)
     distributed.told_by_first(None)  # which all ranks wait for
     if rank == 0:
         missing = [part for part in parts if not part.exists()]
@@ -110,9 +109,10 @@ def _cached(path: Path, n: int) -> Candidates | None:
         return None
 
 
-def _computed(pictures: Sources, proposals: Proposals, features: Features, progress: bool) -> Candidates:
+def _computed(pictures: Sources, proposals: Proposals, features: Features, progress: bool, own: range | None = None) -> Candidates:
+    """The candidates of all pictures, or of those in `own`."""
     described, placed, counts = _Rows(), _Rows(), []
-    for i in tqdm(range(len(pictures)), desc="candidates", unit="picture", disable=not progress):
+    for i in tqdm(range(len(pictures)) if own is None else own, desc="candidates", unit="picture", disable=not progress):
         image, name = pictures.image(i), pictures.names[i]
         boxes = proposals.boxes(image, name)
         if boxes.dim() != 2 or boxes.shape[1] != 4 or len(boxes) == 0:

@@ -12,6 +12,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from lvmdc.distributions import Conditional
 from lvmdc.training.module import LatentModule
 from lvmdc.training.pictures import draw_samples
+from lvmdc.training.ranks import RanksStrategy, is_lost
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Pictures(Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, LatentModule)
-        if trainer.current_epoch % self.every_n_epochs and not trainer.should_stop:
+        if not trainer.is_global_zero or (trainer.current_epoch % self.every_n_epochs and not trainer.should_stop):
             return
         train = pl_module.data.train
         assert train is not None
@@ -55,12 +56,28 @@ class Pictures(Callback):
 
 
 class ResumeHint(Callback):
-    """After an interruption: which checkpoint to go on from. It is at most one epoch old."""
+    """After an interruption, or the loss of a rank: which checkpoint to go on from. It is at most one epoch old."""
 
     def __init__(self, command: str):
         self.command = command
 
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if isinstance(trainer.strategy, RanksStrategy):
+            trainer.strategy.on_loss = lambda: self.say(trainer, "a rank was lost")
+
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        if isinstance(exception, KeyboardInterrupt):
+            self.say(trainer, "interrupted")
+        elif trainer.world_size > 1 and is_lost(exception):
+            waited = f" within {trainer.strategy.seconds:g} s" if isinstance(trainer.strategy, RanksStrategy) else ""
+            self.say(trainer, f"rank {trainer.global_rank}: another of the {trainer.world_size} ranks ended, or did not answer{waited}")
+
+    def say(self, trainer: pl.Trainer, what: str) -> None:
+        """Why it ended, and how to go on; by two of the ranks, one of which may be the one that was lost."""
+        if trainer.global_rank > 1:
+            return
         last = [c.last_model_path for c in trainer.callbacks if isinstance(c, ModelCheckpoint) and c.last_model_path]  # type: ignore[attr-defined]
-        if last and isinstance(exception, KeyboardInterrupt):
-            log.warning("interrupted; all epochs but the current one are kept. To go on:\n  %s ckpt_path='%s'", self.command, last[0])
+        if last:
+            log.warning("%s; all epochs but the current one are kept. To go on:\n  %s ckpt_path='%s'", what, self.command, last[0])
+        else:
+            log.warning("%s, before the first checkpoint was written", what)

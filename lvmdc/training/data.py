@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.data.candidate_set import CandidateSet
 from lvmdc.data.pictures import PictureSet
@@ -35,6 +36,7 @@ class Samples:
     candidates: Candidates
     y: Tensor
     h: Tensor | None
+    divided: bool = False  # whether these are one rank's, and the other ranks have the others
 
     def __len__(self) -> int:
         return len(self.y)
@@ -47,7 +49,7 @@ class Samples:
     def to(self, device: torch.device) -> Samples:
         """The same on another device; the items stay where they are."""
         h = None if self.h is None else self.h.to(device)
-        return Samples(self.items, self.candidates.to(device), self.y.to(device), h)
+        return replace(self, candidates=self.candidates.to(device), y=self.y.to(device), h=h)
 
 
 class LatentDataModule(pl.LightningDataModule):
@@ -115,20 +117,35 @@ class LatentDataModule(pl.LightningDataModule):
             return
         everything = self._of_pictures() if self.samples is None else self._of_samples(self.samples)
         train, test = self._division(everything)
-        self.test = everything.subset(test)
-        self.train = everything.subset(train)
+        held_out = train[:0]
         if self.val_fraction > 0:
-            groups = self.train.items.groups
-            keep, held_out = split_by_class(self.train.y, 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
-            self.val, self.train = self.train.subset(held_out), self.train.subset(keep)
+            groups = None if everything.items.groups is None else everything.items.groups[train]
+            keep, out = split_by_class(everything.y[train], 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
+            train, held_out = train[keep], train[out]
         if self.kernel_map is not None:
-            self.kernel_map.fit(self.train.candidates)  # and on nothing else
-            self.train, self.test = self._mapped(self.train), self._mapped(self.test)
-            self.val = None if self.val is None else self._mapped(self.val)
+            self.kernel_map.fit(everything.candidates.subset(train))  # and on nothing else
+        self.test = self._own(everything, test, "test")
+        self.val = self._own(everything, held_out, "validation") if len(held_out) else None
+        self.train = self._own_training(everything, train)
+
+    def _own(self, everything: Samples, index: Tensor, name: str) -> Samples:
+        """The samples that this rank measures by: where the exact solver learns over several ranks, every rank has some of all classes."""
+        rank, world = distributed.ranks() if self.batch_size is None else (0, 1)
+        if len(index) < world:
+            raise ValueError(f"the {name} part of {len(index)} samples cannot be divided over {world} ranks")
+        return replace(self._mapped(everything.subset(index[rank::world])), divided=world > 1)
+
+    def _own_training(self, everything: Samples, index: Tensor) -> Samples:
+        """The samples that this rank learns from: all of them, but for the exact solver over several ranks."""
+        at = distributed.place(everything.candidates.counts[index]) if self.batch_size is None else None
+        if at is None:
+            return self._mapped(everything.subset(index))
+        own = self._mapped(everything.subset(index[at.samples[at.rank] : at.samples[at.rank + 1]]))
+        own.candidates.shard = at
+        return replace(own, divided=True)
 
     def _mapped(self, samples: Samples) -> Samples:
-        assert self.kernel_map is not None
-        return replace(samples, candidates=self.kernel_map(samples.candidates))
+        return samples if self.kernel_map is None else replace(samples, candidates=self.kernel_map(samples.candidates))
 
     def _of_samples(self, samples: CandidateSet) -> Samples:
         return Samples(samples, samples.candidates(), samples.y, samples.h)

@@ -26,15 +26,11 @@ class ExactModule(LatentModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD([self.counter], lr=0.0)
 
-    def setup(self, stage: str) -> None:
-        super().setup(stage)
-        if stage == "fit" and self.trainer.world_size > 1:
-            raise ValueError(
-                "solver=exact trains in one process here; use solver=stochastic with trainer=ddp, or lvmdc.distributed.shard under torchrun"
-            )
+    def check_over_ranks(self) -> None:
+        self.learner.check_over_ranks()
 
     def on_fit_start(self) -> None:
-        """Before a checkpoint is restored, after the device is known."""
+        """Before a checkpoint is restored, after the device is known. Over several ranks `train` is this rank's part."""
         train = self.data.train
         assert train is not None
         candidates = train.candidates.to(self.device)
@@ -56,7 +52,8 @@ class ExactModule(LatentModule):
             self.trainer.should_stop = True
 
     def on_train_end(self) -> None:
-        self.learner.warn_if_unfinished()
+        if self.trainer.is_global_zero:
+            self.learner.warn_if_unfinished()
 
     def prediction(self, candidates: Candidates) -> LinearPrediction:
         return self.learner.prediction(candidates)

@@ -26,9 +26,11 @@ NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": 
 
 def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float], folder: Path, cfg: DictConfig) -> None:
     """Say and show how it went."""
-    if not trainer.is_global_zero or not module.history():
+    if not module.history():
         return
-    rows = result_rows(module, measures)
+    rows = result_rows(module, measures)  # of all ranks
+    if not trainer.is_global_zero:
+        return
     table = measures_table(rows)
     settings = flat(OmegaConf.to_container(cfg, resolve=True))
     pictures = _draw(module, folder / "pictures")

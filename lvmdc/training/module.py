@@ -55,6 +55,9 @@ class LatentModule(pl.LightningModule, ABC):
     def history(self) -> list[dict[str, float]]:
         """One row an epoch: the objective by its terms and what else was measured."""
 
+    def check_over_ranks(self) -> None:
+        """Refuse what cannot be learned over several ranks, before they start."""
+
     def setup(self, stage: str) -> None:
         self.classes = self.data.classes
         check_features(self.data, self.learns_features)

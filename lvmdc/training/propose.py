@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.distributed as dist
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
@@ -16,8 +20,26 @@ from lvmdc.data.scenes import SceneSet
 from lvmdc.metrics import box_recall, recall
 from lvmdc.proposals.base import Proposals
 from lvmdc.proposals.file import save_proposals
+from lvmdc.training.ranks import this_rank
 
 log = logging.getLogger(__name__)
+
+
+def boxes_over_ranks(pictures: PictureSet, proposals: Proposals, progress: bool) -> list[Tensor]:
+    """The boxes of every picture, on the first rank; under torchrun each rank makes those of some pictures."""
+    world = int(os.environ.get("WORLD_SIZE", 1)) if dist.is_torchelastic_launched() else 1
+    rank = this_rank() if world > 1 else 0
+    own = range(len(pictures) * rank // world, len(pictures) * (rank + 1) // world)
+    boxes = []
+    for i in tqdm(own, desc="proposals", unit="picture", disable=not progress or rank > 0):
+        boxes.append(proposals.boxes(pictures.image(i), pictures.names[i]))
+    if world == 1:
+        return boxes
+    dist.init_process_group("gloo")
+    parts: list[Any] | None = [None] * world if rank == 0 else None
+    dist.gather_object(boxes, parts)
+    dist.destroy_process_group()
+    return [box for part in parts or [] for box in part]
 
 
 def make_proposals(cfg: DictConfig) -> Path:
@@ -35,10 +57,11 @@ def make_proposals(cfg: DictConfig) -> Path:
     pictures: PictureSet | SceneSet = instantiate(cfg.data[kind], _convert_="all")
     made = instantiate(cfg.proposals, _convert_="all")
     proposals: Proposals = made if isinstance(made, Proposals) else made(pictures)
-    log.info("%s\n%s", pictures, proposals)
-    boxes = []
-    for i in tqdm(range(len(pictures)), desc="proposals", unit="picture", disable=not cfg.extras.progress):
-        boxes.append(proposals.boxes(pictures.image(i), pictures.names[i]))
+    if this_rank() == 0:
+        log.info("%s\n%s", pictures, proposals)
+    boxes = boxes_over_ranks(pictures, proposals, cfg.extras.progress)
+    if this_rank() > 0:
+        return path
     save_proposals(path, pictures.names, boxes)
     placed = Candidates(torch.zeros(sum(map(len, boxes)), 1), [len(part) for part in boxes], torch.cat(boxes))
     found = _found(placed, pictures)

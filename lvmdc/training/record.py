@@ -31,8 +31,8 @@ def write_record(folder: Path) -> None:
     write_atomically(path, json.dumps([*entries, describe_run()], indent=2).encode())
 
 
-def command_line(without: str = "\n") -> str:
-    """The command of this run as one would type it again, less the words that begin with `without`.
+def command_line(without: str | tuple[str, ...] = "\n") -> str:
+    """The command of this run as one would type it again, less the words that begin with one of `without`.
 
     >>> command_line().startswith("python ")
     True

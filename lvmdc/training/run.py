@@ -9,6 +9,8 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,9 +20,11 @@ from lvmdc.training.checkpoint import check_fits, read_checkpoint
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.finish import finish
 from lvmdc.training.module import LatentModule
+from lvmdc.training.ranks import LostRankError, is_lost, this_rank
 from lvmdc.training.record import command_line, write_record
 
 log = logging.getLogger(__name__)
+FOR_RANKS = ("hydra.run.dir=", "hydra.job.name=", "hydra.output_subdir=")  # words that Lightning adds when it starts a rank
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
@@ -32,12 +36,16 @@ def train(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
     if "scenes" in cfg.data:
         raise ValueError("these pictures have several labels each: use detection=weak with them")
-    for name in ("pytorch_lightning", "lightning.pytorch"):
+    for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)  # hardware and advertisements
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
+    # Every rank measures its own part, and what it logs is of all ranks already.
+    warnings.filterwarnings("ignore", message="(?i).*it is recommended to use .*(devices=1|sync_dist).*")
     warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # a network's norms stay as they were trained
     if cfg.extras.threads:
         torch.set_num_threads(cfg.extras.threads)
+    if this_rank() > 0:
+        logging.getLogger("lvmdc").setLevel(logging.WARNING)  # the first one says it all
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     checkpoint = None if cfg.ckpt_path is None else read_checkpoint(cfg.ckpt_path)
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
@@ -54,16 +62,34 @@ def train(cfg: DictConfig) -> dict[str, float]:
         if checkpoint is None:
             raise ValueError("train=false needs something that was learned before: ckpt_path=…")
         module.load_learned(checkpoint.learned)
-    write_record(folder)
     trainer = make_trainer(cfg, validate=data.val_fraction > 0)
-    if cfg.train:
-        # weights_only: a checkpoint from elsewhere must run no code.
-        trainer.fit(module, datamodule=data, ckpt_path=cfg.ckpt_path, weights_only=True)
-    measures: dict[str, float] = {}
-    if cfg.test:
-        measures = {k: float(v) for k, v in trainer.test(module, datamodule=data, verbose=False)[0].items()}
-    finish(trainer, module, measures, folder, cfg)
+    if trainer.world_size > 1:
+        module.check_over_ranks()
+        check_no_sweep(trainer)
+    if this_rank() == 0:
+        write_record(folder)
+    try:
+        if cfg.train:
+            # weights_only: a checkpoint from elsewhere must run no code.
+            trainer.fit(module, datamodule=data, ckpt_path=cfg.ckpt_path, weights_only=True)
+        measures: dict[str, float] = {}
+        if cfg.test:
+            measures = {k: float(v) for k, v in trainer.test(module, datamodule=data, verbose=False)[0].items()}
+        finish(trainer, module, measures, folder, cfg)
+    except RuntimeError as error:
+        if trainer.world_size > 1 and is_lost(error):
+            told = str(error).splitlines()[0]
+            raise LostRankError(f"rank {trainer.global_rank} of {trainer.world_size} lost another one: {told}") from error
+        raise
     return measures
+
+
+def check_no_sweep(trainer: pl.Trainer) -> None:
+    """Refuse a sweep whose runs would start ranks by themselves: each of those would be the whole sweep again."""
+    launcher = trainer.strategy.launcher
+    external = launcher is None or trainer.strategy.cluster_environment.creates_processes_externally  # type: ignore[attr-defined]
+    if not external and HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ValueError("a sweep (-m) cannot start several ranks for each of its runs; let a launcher do so, such as submitit_slurm")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
@@ -72,7 +98,7 @@ def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
     if not cfg.extras.progress:
         chosen.pop("progress", None)
     callbacks = [instantiate(part, _convert_="all") for part in chosen.values()]
-    callbacks.append(ResumeHint(command_line(without="ckpt_path=")))
+    callbacks.append(ResumeHint(command_line(without=("ckpt_path=", *FOR_RANKS))))
     loggers = [instantiate(part, _convert_="all") for part in (cfg.logger or {}).values() if part is not None]
     parts: dict[str, Any] = {"callbacks": callbacks, "logger": loggers or False, "enable_progress_bar": "progress" in chosen}
     if not validate:
