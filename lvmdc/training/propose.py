@@ -17,6 +17,7 @@ from tqdm import tqdm
 from lvmdc.candidates import Candidates
 from lvmdc.data.pictures import PictureSet
 from lvmdc.data.scenes import SceneSet
+from lvmdc.data.sources import Sources
 from lvmdc.metrics import box_recall, recall
 from lvmdc.proposals.base import Proposals
 from lvmdc.proposals.file import save_proposals
@@ -25,7 +26,7 @@ from lvmdc.training.ranks import this_rank
 log = logging.getLogger(__name__)
 
 
-def boxes_over_ranks(pictures: PictureSet, proposals: Proposals, progress: bool) -> list[Tensor]:
+def boxes_over_ranks(pictures: Sources, proposals: Proposals, progress: bool) -> list[Tensor]:
     """The boxes of every picture, on the first rank; under torchrun each rank makes those of some pictures."""
     world = int(os.environ.get("WORLD_SIZE", 1)) if dist.is_torchelastic_launched() else 1
     rank = this_rank() if world > 1 else 0
