@@ -37,6 +37,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         torch.set_num_threads(cfg.extras.threads)
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     checkpoint = None if cfg.ckpt_path is None else read_checkpoint(cfg.ckpt_path)
+    check_networks(cfg)
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
     learner.check_parameters()  # before any work
     data: LatentDataModule = instantiate(cfg.data, _convert_="all")
@@ -61,6 +62,13 @@ def train(cfg: DictConfig) -> dict[str, float]:
         measures = {k: float(v) for k, v in trainer.test(module, datamodule=data, verbose=False)[0].items()}
     finish(trainer, module, measures, folder, cfg)
     return measures
+
+
+def check_networks(cfg: DictConfig) -> None:
+    """Refuse a network that the solver would not see."""
+    for name in ("prediction", "conditional"):
+        if cfg.get(name) and name not in cfg.solver:
+            raise ValueError(f"{name}= asks for a network, which only solver=stochastic learns, but the solver is {cfg.solver._target_}")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
