@@ -4,6 +4,7 @@ from lvmdc.training.data import LatentDataModule, Samples
 from lvmdc.training.end_to_end import EndToEndModule
 from lvmdc.training.exact import ExactModule
 from lvmdc.training.module import LatentModule
+from lvmdc.training.networks import mlp
 from lvmdc.training.stochastic import StochasticModule
 
-__all__ = ["EndToEndModule", "ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule"]
+__all__ = ["EndToEndModule", "ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule", "mlp"]

@@ -48,6 +48,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         logging.getLogger("lvmdc").setLevel(logging.WARNING)  # the first one says it all
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     checkpoint = None if cfg.ckpt_path is None else read_checkpoint(cfg.ckpt_path)
+    check_networks(cfg)
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
     learner.check_parameters()  # before any work
     data: LatentDataModule = instantiate(cfg.data, _convert_="all")
@@ -90,6 +91,13 @@ def check_no_sweep(trainer: pl.Trainer) -> None:
     external = launcher is None or trainer.strategy.cluster_environment.creates_processes_externally  # type: ignore[attr-defined]
     if not external and HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         raise ValueError("a sweep (-m) cannot start several ranks for each of its runs; let a launcher do so, such as submitit_slurm")
+
+
+def check_networks(cfg: DictConfig) -> None:
+    """Refuse a network that the solver would not see."""
+    for name in ("prediction", "conditional"):
+        if cfg.get(name) and name not in cfg.solver:
+            raise ValueError(f"{name}= asks for a network, which only solver=stochastic learns, but the solver is {cfg.solver._target_}")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:

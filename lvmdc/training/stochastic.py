@@ -19,6 +19,7 @@ from lvmdc.training.batches import TrainingSet
 from lvmdc.training.data import Samples
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
+from lvmdc.training.networks import Network, made
 from lvmdc.training.norms import Norm
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
 from lvmdc.training.pair import Pair
@@ -41,8 +42,9 @@ class StochasticModule(LatentModule):
         learner: DISC, SoftDISC, LSVM or Supervised, with its loss and hyperparameters.
         optimizer_w: makes the optimizer of w from its parameters; likewise `optimizer_theta`.
         scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch.
-        prediction: a module that maps features (T, d) to scores (T, K), for P_w; linear in the learner's joint feature map where not given.
-        conditional: a module that maps the features of Φ (T, d') to scores (T, K), for P_θ; the learner's own where not given.
+        prediction: a module that maps features (T, d) to scores (T, K), for P_w, or what makes one from d and K, such as `mlp`; linear in
+            the learner's joint feature map where not given.
+        conditional: likewise from the features of Φ (T, d') to scores (T, K), for P_θ; the learner's own where not given.
         warmup_epochs: how long h* is held at the learner's `init`, as in the first round of CCCP, before it follows w; θ waits as long.
         patience: over how many epochs the objective is averaged to tell whether it still changes by more than C·ε; see `Epochs`.
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
@@ -57,21 +59,20 @@ class StochasticModule(LatentModule):
         optimizer_w: OptimizerFactory | None = None,
         optimizer_theta: OptimizerFactory | None = None,
         scheduler: SchedulerFactory | None = None,
-        prediction: nn.Module | None = None,
-        conditional: nn.Module | None = None,
+        prediction: Network | None = None,
+        conditional: Network | None = None,
         warmup_epochs: int = 1,
         patience: int = 5,
         average: float | None = 8.0,
         norm: Norm = "l2",
     ):
         super().__init__(learner, config)
+        prediction, conditional = prediction or None, conditional or None  # a group that is empty says none
         check_settings(learner, prediction, conditional, warmup_epochs, patience, average)
         check_norm(norm, learner, prediction, optimizer_w, scheduler)
-        if conditional is not None:
-            learner.set_params(conditional=conditional)
         self.optimizers_given, self.scheduler = (optimizer_w, optimizer_theta), scheduler
         self.warmup_epochs, self.average, self.norm = warmup_epochs, average, norm
-        self._network = (prediction,)  # in a tuple: a copy of it is trained, and it is no part of this module itself
+        self._networks = (prediction, conditional)  # in a tuple: copies of them are trained, and they are no part of this module itself
         self.pair: Pair | None = None
         self.steppers: list[Stepper] = []
         self.epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
@@ -85,6 +86,7 @@ class StochasticModule(LatentModule):
         if stage == "fit" or self.pair is None:
             train, learner = self._to_learn_from(), self.learner
             learner.n_classes = len(self.data.classes)
+            self._make_networks(train.candidates.n_features, train.candidates.for_phi().n_features, learner.n_classes)
             learner.begin(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
             work = learner._training
             del learner._training  # the exact solver's scores and planes
@@ -92,7 +94,7 @@ class StochasticModule(LatentModule):
             self.samples = TrainingSet(work.candidates, work.y, *parts)
         if self.pair is None:
             one = self.samples.candidates.subset([0])
-            check_networks(one, self.learner.n_classes_, self._network[0], getattr(self.learner, "conditional", None))
+            check_networks(one, self.learner.n_classes_, self._networks[0], getattr(self.learner, "conditional", None))
             size = self.learner.joint_.size(one)
             shape = (self.learner.n_classes_, -1) if self.learner.joint is None else (size,)
             self.pair = self._make_pair(torch.zeros(size, dtype=score_dtype(one)).reshape(shape))
@@ -105,9 +107,16 @@ class StochasticModule(LatentModule):
     def _check_fits(self) -> None:
         self._trained(self._to_learn_from().candidates)  # refuses data of other features than were learned from
 
+    def _make_networks(self, n_features: int, n_phi: int, n_classes: int) -> None:
+        """Those that wait for the sizes of the data."""
+        self.n_phi, (w, theta), seed = n_phi, self._networks, self.learner.seed
+        self._networks = made(w, n_features, n_classes, seed), made(theta, n_phi, n_classes, seed + 1)
+        if theta is not None:
+            self.learner.set_params(conditional=self._networks[1])
+
     def _make_pair(self, w: Tensor) -> Pair:
-        network = self._network[0]
-        p_w = LinearPrediction(w, self.learner.joint) if network is None else NeuralPrediction(copy.deepcopy(network))
+        network = self._networks[0]
+        p_w = NeuralPrediction(copy.deepcopy(network)) if isinstance(network, nn.Module) else LinearPrediction(w, self.learner.joint)
         # A copy: the learner's own is overwritten by what was learned, which is not where the optimizer stands.
         p_theta = copy.deepcopy(self.learner.model_).to(w.dtype) if isinstance(self.learner, DISC) else None
         return Pair(p_w, p_theta, self.average, sparse=self.norm != "l2")
@@ -228,7 +237,7 @@ class StochasticModule(LatentModule):
 
     def learned(self) -> dict[str, Any]:
         """Both distributions and the history, as the learner's own `load_state_dict` takes them up; `coef` is None for a network."""
-        sizes = {"n_classes": self.learner.n_classes_, "n_features": self.learner.n_features_in_}
+        sizes = {"n_classes": self.learner.n_classes_, "n_features": self.learner.n_features_in_, "n_phi": self.n_phi}
         return {"learner": type(self.learner).__name__, **sizes, **self._trained().learned(), **self.epochs.state()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -238,9 +247,11 @@ class StochasticModule(LatentModule):
         self.load_learned(written["learned"])  # where the optimizers stood comes next, from Lightning
 
     def load_learned(self, learned: dict[str, Any]) -> None:
-        check_kind(learned, self._network[0] is not None)
+        check_kind(learned, self._networks[0] is not None)
         if self.pair is not None:
             check_sizes(learned, self.learner)
+        else:
+            self._make_networks(learned["n_features"], learned.get("n_phi", learned["n_features"]), learned["n_classes"])
         self.learner.load_state_dict(learned)
         if self.pair is None:
             self.pair = self._make_pair(next(iter(learned["prediction"].values())))
