@@ -14,9 +14,9 @@ import numpy as np
 import torch  # noqa: F401  for the examples below
 from torch import Tensor
 
-CHUNK_NUMBERS = 1 << 23  # features that are read, converted or gathered at a time: 64 MB in float64
+CHUNK_NUMBERS = 1 << 21  # features that are read, converted or gathered at a time: 16 MB in float64
 MARGIN = 1 << 21  # bytes: to read a page, the system may map the whole folio it lies in, up to this size
-SCATTERED = 256  # rows gathered at a time: to read one, the system maps its neighbours too, some 64 KB
+SCATTERED = 16  # rows gathered at a time: to read one, the system may map as much of its folio, too, as MARGIN says
 
 # By the address where a tensor's storage begins; an entry lives as long as its map, whose address no other storage can have meanwhile.
 _maps: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()

@@ -29,6 +29,8 @@ class BlockLearner(LatentLearner):
         w_block = t.cccp.run(lambda truth: expected_loss, MAX_ROUNDS)
         gained = self._step_posterior()
         decrease = w_block.decrease + gained
+        if w_block.converged and gained > 0:
+            t.cccp.expect(gained)  # what the losses of another posterior let w gain is of the same order
         # A w block that has converged has nothing left to do where the posterior asks for the same losses, as when Δ does not depend on h.
         same = distributed.highest(t.candidates, float(not torch.equal(expected_loss, t.expected_loss()))) == 0
         over = decrease <= t.cccp.tolerance or same

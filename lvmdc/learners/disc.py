@@ -10,8 +10,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from lvmdc import distributed
 from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, Uniform
+from lvmdc.inference import best
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
 from lvmdc.learners.blocks import BlockLearner
@@ -26,7 +28,7 @@ from lvmdc.solvers.start import Init
 
 ThetaSolver = Literal["lbfgs", "ssd"]
 COOLING = 2 / 3  # of β, an outer iteration
-THETA_TOL = 1.0  # the θ block ends when a few iterations gain this share of C·ε
+THETA_TOL = 1.0  # the θ block is solved to this share of the tolerance of the w block
 
 
 class Within(ConditionalModel):
@@ -118,7 +120,8 @@ class DISC(BlockLearner):
 
     def _begin(self) -> None:
         self.model_ = self._make_conditional(self._zero_theta(self._training.candidates))
-        self._solved: tuple[Tensor, float, float, float] | None = None  # the θ block that θ is the answer of: w, C, J, β
+        self._solved: tuple[float, float, float] | None = None  # the θ block that θ is the answer of: C, J, β,
+        self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on
         self._refresh()
 
     @property
@@ -157,11 +160,11 @@ class DISC(BlockLearner):
         self.model_.load_state_dict(state["theta"])
 
     def _training_state(self) -> dict[str, Any]:
-        return super()._training_state() | {"solved": None if self._solved is None else list(self._solved[1:])}
+        return super()._training_state() | {"solved": None if self._solved is None else list(self._solved)}
 
     def _load_training(self, state: dict[str, Any]) -> None:
         super()._load_training(state)
-        self._solved = None if state["solved"] is None else (self._training.point.w, *state["solved"])
+        self._solved, self._solved_for = None if state["solved"] is None else tuple(state["solved"]), self._of_w()
 
     def _refresh(self) -> None:
         t = self._training
@@ -183,19 +186,29 @@ class DISC(BlockLearner):
     def _step_posterior(self) -> float:
         if not list(self.model_.parameters()):
             return 0.0
-        t, problem_now = self._training, (self.C, self.J, self._annealed_beta)
-        if self._solved is not None and self._solved[1:] == problem_now and torch.equal(self._solved[0], t.point.w):
-            return 0.0  # w stands where it stood when θ was last solved for
+        t, settings = self._training, (self.C, self.J, self._annealed_beta)
+        if self._solved == settings and self._stands():
+            return 0.0
         problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
         if self.theta_solver == "lbfgs":
-            tol, linear = THETA_TOL * self.C * self.tol, self.model_.linear
+            tol, linear = THETA_TOL * t.cccp.tolerance, self.model_.linear
             gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol)
-            self._solved = t.point.w, *problem_now
+            self._solved, self._solved_for = settings, self._of_w()
         else:
             gained = ssd(problem, seed=self.seed_ + self.n_iter_)
         t.extra_passes += problem.evaluations
         self._refresh()
         return gained
+
+    def _of_w(self) -> tuple[Tensor, ...]:
+        """All that the θ block depends on w by: what it predicts, or, with `slack`, w itself."""
+        point = self._training.point
+        return best(self._training.candidates, point.scores) if self.theta_bound == "prediction" else (point.w,)
+
+    def _stands(self) -> bool:
+        """Whether the θ block still asks what θ was last solved for, on all ranks."""
+        moved = any(not torch.equal(a, b) for a, b in zip(self._solved_for, self._of_w(), strict=True))
+        return distributed.highest(self._training.candidates, float(moved)) == 0
 
     def _theta_norm(self) -> float:
         return 0.5 * self.J * sum(float(p.detach().double().square().sum()) for p in self.model_.parameters())

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.learners.base import LatentLearner
+from lvmdc.learners.blocks import BlockLearner
 from lvmdc.learners.training import Training
 
 Learner = TypeVar("Learner", bound=LatentLearner)
@@ -42,7 +43,9 @@ def fit_path(
             if last is not None:
                 learner.load_state_dict(last.state_dict())
                 if isinstance(learner._training, Training):
-                    learner._training.cccp.expect(float("inf"))  # what another C will gain is not known
+                    learner._training.cccp.change_C(value / last.C)
+                if isinstance(learner, BlockLearner):
+                    learner._step_posterior()  # w stands at what was best for another C, so that θ has the more to gain
                 learner.history_, learner.n_iter_, learner.converged_ = [], 0, False
             learner._run("")
             last = learner

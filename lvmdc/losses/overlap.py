@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from lvmdc.candidates import Latent
+from lvmdc.candidates import Candidates, Latent
 from lvmdc.losses.base import Loss
+from lvmdc.losses.overlap_sums import expected_overlap_loss
 
 
 def box_iou(a: Tensor, b: Tensor) -> Tensor:
@@ -47,3 +48,7 @@ class OverlapLoss(Loss):
 
     def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor:
         return (y1 != y2).to(torch.get_default_dtype())
+
+    def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
+        compiled = p.device.type == "cpu" and p.dtype in (torch.float32, torch.float64)
+        return expected_overlap_loss(candidates, p) if compiled else None

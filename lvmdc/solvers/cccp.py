@@ -77,6 +77,11 @@ class LatentBlock(ABC):
         """Say what the next run, of other losses, may gain: how exactly (14) need be solved at first."""
         self.inner = FOLLOWING * gain
 
+    def change_C(self, ratio: float) -> None:
+        """Say that C is `ratio` times what it was in the state that was loaded: what that will gain is not known."""
+        self.tolerance = min(self.tol, ratio * self.tolerance)
+        self.expect(float("inf"))
+
     def value(self, point: Point, losses: Losses) -> tuple[Truth, float]:
         """h* = argmax_h w·Ψ(x_i, y_i, h) and the objective (13) with the loss that this h* asks for."""
         truth = Truth(self.hinge, rows=self.hinge.impute(point.scores))

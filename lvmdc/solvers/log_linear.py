@@ -15,14 +15,14 @@ from lvmdc.solvers.posterior import PosteriorProblem
 from lvmdc.solvers.quasi_newton import inverse
 
 MEMORY = 10
-WINDOW = 3  # iterations between which progress is looked at
+ENOUGH = 0.1  # an iteration that gains, or by its curvature would gain, this share of the tolerance is the last
 FALL, LESS = 1e-4, 0.9  # conditions of Wolfe: what a step must gain by the slope at its start, and how much of that slope may be left
 EVALUATIONS = 30  # along one line at most
 MAX_ITER = 300
 
 
 def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) -> float:
-    """Lower (16) until a few iterations gain less than `tol`; returns the decrease, which is never negative.
+    """Lower (16) until little of `tol` is left to gain; returns the decrease, which is never negative.
 
     >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
@@ -40,16 +40,15 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
     value = first = J / 2 * float(theta @ theta) + risk
     gradient = J * theta + distributed.total(phi, model.joint.own_transpose(phi, slopes, y))
     pairs: deque[tuple[Tensor, Tensor]] = deque(maxlen=MEMORY)
-    before = deque([value], maxlen=WINDOW)
     for _ in range(MAX_ITER):
         along = -inverse(pairs, gradient)
         fall = float(gradient @ along)
-        if not fall < 0:
+        if not fall < 0 or (pairs and -fall / 2 <= ENOUGH * tol):  # half the slope is what a step of length 1 gains by the curvature
             break
         with torch.no_grad():
             rise = _finite(model.joint.own_scores(phi, along, y))
-        # Without a curvature the length of the gradient means nothing: what matters is how far the scores move.
-        start = 1.0 if pairs else 1 / max(distributed.highest(phi, float(rise.abs().max())), 1e-300)
+        # Without a curvature the length of the gradient means nothing: what matters is how far the scores move, and that J curves too.
+        start = 1.0 if pairs else 1 / max(distributed.highest(phi, float(rise.abs().max())), J, 1e-300)
         found = _search(problem, J, theta, scores, along, rise, value, fall, start)
         problem.evaluations += 1
         if found is None:
@@ -57,14 +56,13 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
                 break
             pairs.clear()
             continue
-        step, value, slopes = found
+        before, (step, value, slopes) = value, found
         theta, scores = theta + step * along, scores + step * rise
         old, gradient = gradient, J * theta + distributed.total(phi, model.joint.own_transpose(phi, slopes, y))
         if float(along @ (gradient - old)) > 0:
             pairs.append((step * along, gradient - old))
-        if len(before) == WINDOW and before[0] - value <= tol:
+        if before - value <= ENOUGH * tol:
             break
-        before.append(value)
     with torch.no_grad():
         model.theta.copy_(theta.reshape(model.theta.shape))
     return first - value

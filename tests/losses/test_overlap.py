@@ -4,7 +4,8 @@ import torchvision.ops
 
 from lvmdc import Candidates, OverlapLoss
 from lvmdc.losses import box_area, box_iou
-from lvmdc.testing import LossConformance, random_candidates
+from lvmdc.losses.overlap_sums import expected_overlap_loss
+from lvmdc.testing import LossConformance, random_candidates, random_weights
 
 
 class TestOverlapLoss(LossConformance):
@@ -40,3 +41,24 @@ def test_candidates_without_boxes_are_refused():
     ):
         with pytest.raises(ValueError, match=r"OverlapLoss needs Candidates\(..., boxes=…\), but boxes is None"):
             ask()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("counts", [[1], [3, 1, 2], [1500, 40]])  # one sample is longer than what is summed at a time
+def test_the_compiled_sums_are_those_over_pairs_of_boxes(counts, dtype):
+    c = random_candidates(counts, dtype=dtype)
+    p = random_weights(c, dtype=dtype)
+    expected = torch.cat(
+        [(1 - box_iou(b[:, None], b)) @ q for b, q in zip(c.boxes.double().split(counts), p.double().split(counts), strict=True)]
+    )
+    assert torch.allclose(expected_overlap_loss(c, p).double(), expected, atol=1e-6 if dtype == torch.float32 else 1e-12)
+
+
+def test_the_compiled_sums_can_be_differentiated_twice_and_are_none_of_a_box_with_itself():
+    c = random_candidates([3, 2])
+    p = random_weights(c).requires_grad_()
+    assert torch.autograd.gradcheck(lambda q: expected_overlap_loss(c, q), p)
+    assert torch.autograd.gradgradcheck(lambda q: expected_overlap_loss(c, q) * q, p)
+    for row in range(5):
+        alone = torch.zeros(5).index_fill(0, torch.tensor([row]), 1.0)
+        assert float(expected_overlap_loss(c, alone)[row]) == 0.0

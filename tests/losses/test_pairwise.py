@@ -23,6 +23,9 @@ class Watched(OverlapLoss):
         self.sizes.append(result.numel())
         return result
 
+    def within_class(self, candidates, p):
+        return None  # the double sum, not the compiled one
+
 
 def own_class(c, loss, limit):
     y = torch.zeros(len(c), dtype=torch.long)
