@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.mapped import is_mapped, row_chunks, rows_at_a_time, take
+from lvmdc.thin_product import suits, thin_product, thin_transposed
 
 
 class JointFeatureMap(ABC):
@@ -158,7 +159,8 @@ def product(features: Tensor, table: Tensor) -> Tensor:
         features = features.to(torch.promote_types(features.dtype, torch.float32))
     dtype = torch.promote_types(features.dtype, torch.float32)
     if features.dtype == dtype and not is_mapped(features):
-        return features @ table.to(dtype).T
+        table = table.to(dtype)
+        return thin_product(features, table) if suits(features, table) else features @ table.T
     return _ChunkedProduct.apply(features, table.to(dtype))
 
 
@@ -171,7 +173,8 @@ def transposed_product(features: Tensor, weights: Tensor) -> Tensor:
     total = torch.zeros(weights.shape[1], features.shape[1], dtype=torch.float64, device=features.device)
     for part, weight in zip(row_chunks(features), weights.split(rows_at_a_time(features)), strict=True):
         part = part.to(torch.promote_types(part.dtype, torch.float32))
-        total += weight.to(part.dtype).T @ part
+        weight = weight.to(part.dtype)
+        total += thin_transposed(part, weight) if suits(part, weight.T) else weight.T @ part
     return total
 
 
@@ -181,9 +184,14 @@ class _ChunkedProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, features: Tensor, table: Tensor) -> Tensor:
         ctx.save_for_backward(features)
+        table = table.detach()
         out, start = table.new_empty(len(features), len(table)), 0
         for part in row_chunks(features):
-            torch.mm(part.to(table.dtype), table.T, out=out[start : start + len(part)])
+            part, into = part.to(table.dtype), out[start : start + len(part)]
+            if suits(part, table):
+                thin_product(part, table, into)
+            else:
+                torch.mm(part, table.T, out=into)
             start += len(part)
         return out
 

@@ -18,8 +18,8 @@ CASES = {
     "LSVM overlap": lambda: LSVM(OverlapLoss(), **ONE_SLACK, init="central"),
     "ILSVM": lambda: ILSVM(ZeroOneLoss(), **ONE_SLACK),
     "Supervised": lambda: Supervised(OverlapLoss(), **ONE_SLACK),
-    "DISC": lambda: DISC(ZeroOneLoss(), **ONE_SLACK, J=0.01),
-    "DISC slack": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.01, theta_bound="slack", init="uniform"),
+    "DISC": lambda: DISC(ZeroOneLoss(), **ONE_SLACK, J=0.01, init="uniform"),
+    "DISC slack": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.01, theta_bound="slack", init="central"),
     "DISC two starts": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.001, n_init=2),
 }
 # Sums in another order differ in the last digits. Where a search ends between two steps, or L-BFGS meets a kink of `slack`, that may decide
