@@ -31,6 +31,8 @@ PAGES = {  # script and its arguments → what it shows, and whether it needs th
     "solvers.py": ("The solvers of (14): time to a gap", True),
     "one_candidate.py": ("Nothing latent: LinearSVC", False),
     "loss_rates.py": ("Expected loss and self-diversity beside a bare product", False),
+    "ranks.py": ("One rank against two", False),
+    "memory.py": ("A million candidates on disk: what the process holds", False),
     "growth.py {folder}/growth.json": ("Growth over n, |H|, d and K", False),
 }
 

@@ -5,7 +5,7 @@ method learns in a process of its own, for a few outer iterations. Printed are t
 (VmHWM of /proc; Linux), what it held before learning, passes over the features, seconds on the clock, on the processor and on it for each
 pass, and what came out. One core.
 
-    python benchmarks/memory.py [samples, 33334] [memory budget in MB, 200] [outer iterations, 2]
+    python benchmarks/memory.py [samples, 33334] [memory budget in MB, 128] [outer iterations, 2]
 """
 
 import json
@@ -72,7 +72,7 @@ def main() -> None:
     if sys.argv[1:2] == ["one"]:
         print(json.dumps(learn(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
         return
-    samples, budget, iterations = (int(a) for a in (*sys.argv[1:4], *(33_334, 200, 2)[len(sys.argv) - 1 :]))
+    samples, budget, iterations = (int(a) for a in (*sys.argv[1:4], *(33_334, 128, 2)[len(sys.argv) - 1 :]))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
         write(path, samples)

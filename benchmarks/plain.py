@@ -2,8 +2,9 @@
 
 Both are written here for comparison, without anything that lvmdc does to save passes: every convex problem of the concave–convex procedure
 starts with no cuts, each cut is taken at the master's own w, no line search, every problem solved to C·ε. The padded one holds every
-picture's candidates as (n, max |H|, d) with a mask, as implementations without ragged arrays do. The unit is a bare `features @ W.T` on
-the packed features, so the ratio to `benchmarks/lsvm_passes.py` is that of the costs.
+picture's candidates as (n, max |H|, d) with a mask, as implementations without ragged arrays do; it makes as many passes as the packed one,
+of which the first hundred are run and the cost of all is taken from them. The unit is a bare `features @ W.T` on the packed features, so
+the ratio to `benchmarks/lsvm_passes.py` is that of the costs.
 
     python benchmarks/plain.py [folds, 1]
 """
@@ -20,7 +21,7 @@ from mammals import Mammals
 from lvmdc import LSVM, Candidates, LabelLoss
 from lvmdc.solvers.master import solve_master
 
-C, EPSILON, MOST = 10.0, 1e-3, 2000
+C, EPSILON, MOST, SOME = 10.0, 1e-3, 2000, 100
 INF = float("inf")
 
 
@@ -63,8 +64,8 @@ class Padded(Packed):
         return top, at + self.first[:, None]
 
 
-def train(data: Packed, K: int) -> tuple[float, int]:
-    """The objective (13) that was reached, and passes."""
+def train(data: Packed, K: int, most: float = INF) -> tuple[float, int]:
+    """The objective (13) that was reached, and passes, `most` of them at most."""
     n, d = data.n, data.x.shape[1]
     y, everyone = data.y, torch.arange(data.n)
     loss = 1.0 - torch.nn.functional.one_hot(y, K).float()
@@ -75,6 +76,8 @@ def train(data: Packed, K: int) -> tuple[float, int]:
         for _ in range(MOST):
             top, at = data.best(data.passed(w))
             passes += 1
+            if passes >= most:
+                return INF, passes
             chosen = (top + loss).argmax(dim=1)
             cut = truth - torch.zeros(K, d).index_add_(0, chosen, data.features(at[everyone, chosen])) / n
             cost = float(loss[everyone, chosen].mean())
@@ -102,7 +105,7 @@ def ours(candidates: Candidates, y: torch.Tensor, cccp: str) -> tuple[float, int
 
 KINDS: dict[str, Callable[[Candidates, torch.Tensor], tuple[float, int]]] = {
     "plain, packed": lambda c, y: train(Packed(c, y), 6),
-    "plain, padded": lambda c, y: train(Padded(c, y), 6),
+    "plain, padded": lambda c, y: train(Padded(c, y), 6, SOME),
     "lvmdc, n_slack, strict": partial(ours, cccp="strict"),
     "lvmdc, n_slack, eager": partial(ours, cccp="eager"),
 }
@@ -125,10 +128,14 @@ def main() -> None:
                 candidates.features @ w.T
             units.append((time.process_time() - began) / 20)
         unit = min(units)
+        last = INF, 0
         for name, run in KINDS.items():
             began = time.process_time()
             value, passes = run(candidates, y)
             seconds = time.process_time() - began
+            if value == INF:  # the same passes as the last one, each as dear as these were
+                value, passes, seconds = last[0], last[1], seconds * last[1] / passes
+            last = value, passes
             print(f"{fold:<6}{name:<26}{value:>11.3f}{passes:>8}{seconds:>8.2f}{seconds / unit:>8.0f}", flush=True)
 
 
