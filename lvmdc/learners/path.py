@@ -43,7 +43,7 @@ def fit_path(
                 learner.load_state_dict(last.state_dict())
                 if isinstance(learner._training, Training):
                     learner._training.cccp.expect(float("inf"))  # what another C will gain is not known
-                learner.history_, learner.n_iter_, learner.converged_ = [], 0, False
+                learner.history_, learner.n_iter_, learner.converged_, learner.stuck_ = [], 0, False, False
             learner._run("")
             last = learner
             learner.set_params(n_init=model.n_init, verbose=model.verbose)
