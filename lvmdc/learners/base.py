@@ -90,20 +90,18 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         return self
 
     def warn_if_unfinished(self) -> None:
-        """A ConvergenceWarning with the gap, if the limit of iterations ended the learning."""
-        if self.converged_ or self.n_iter_ < self.max_iter:
+        """A ConvergenceWarning with the gap, if the limit of iterations, or that of the solver, ended the learning."""
+        if self.converged_ or (self.n_iter_ < self.max_iter and not self.stuck_):
             return
-        last = self.history_[-1]
-        warnings.warn(
-            f"{type(self).__name__} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
-            f" (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        last, name = self.history_[-1], type(self).__name__
+        why = f"{name} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
+        if self.stuck_:
+            why = f"{name} stopped after {self.n_iter_} iterations, since solver={self.solver!r} lowers the objective no further by itself"
+        warnings.warn(f"{why} (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}", ConvergenceWarning, stacklevel=3)
 
     def _run(self, title: str) -> None:
         with tqdm(total=self.max_iter, desc=title, unit="iteration", disable=not self.verbose) as bar:
-            while not self.converged_ and self.n_iter_ < self.max_iter:
+            while not self.finished_ and self.n_iter_ < self.max_iter:
                 row = self.step()
                 bar.update()
                 bar.set_postfix(objective=f"{row['objective']:.4f}", loss=f"{row['loss']:.4f}")
@@ -132,7 +130,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
             i = int((given < 0).nonzero()[0])
             raise ValueError(f"init='given' needs h_init= with a candidate for every sample whose h is unknown, but sample {i} has none")
         self._training = self._make_training(candidates, labels, known, allowed, given)
-        self.history_, self.n_iter_, self.converged_ = [], 0, False
+        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
         self._begin()
 
     def step(self) -> dict[str, float]:
@@ -144,6 +142,11 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         row = {"iteration": self.n_iter_, **row, "passes": self._training.passes, "seconds": time.perf_counter() - started}
         self.history_.append(row)
         return row
+
+    @property
+    def finished_(self) -> bool:
+        """Whether another `step` would change nothing: learning has converged, or its solver can do no better."""
+        return self.converged_ or self.stuck_
 
     @property
     def objective_(self) -> float:

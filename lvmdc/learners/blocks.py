@@ -34,6 +34,6 @@ class BlockLearner(LatentLearner):
         # A w block that has converged has nothing left to do where the posterior asks for the same losses, as when Δ does not depend on h.
         same = distributed.highest(t.candidates, float(not torch.equal(expected_loss, t.expected_loss()))) == 0
         over = decrease <= t.cccp.tolerance or same
-        self.converged_ = w_block.converged and over
+        self.converged_, self.stuck_ = w_block.converged and over, w_block.stuck and over
         row = {**self._objective().terms(), **t.measures()}
         return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}

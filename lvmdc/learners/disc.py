@@ -180,7 +180,8 @@ class DISC(BlockLearner):
 
     def _step(self) -> dict[str, float]:
         row = super()._step()
-        self.converged_ &= self._annealed_beta == self.beta
+        cooled = self._annealed_beta == self.beta
+        self.converged_, self.stuck_ = self.converged_ and cooled, self.stuck_ and cooled
         return row
 
     def _step_posterior(self) -> float:

@@ -20,6 +20,7 @@ class Resumable:
     history_: list[dict[str, float]]
     n_iter_: int
     converged_: bool
+    stuck_: bool
     n_classes_: int
     n_features_in_: int
     seed_: int
@@ -38,6 +39,7 @@ class Resumable:
             "coef": self.coef_,
             "history": [dict(row) for row in self.history_],
             "converged": self.converged_,
+            "stuck": self.stuck_,
             "training": self._training_state(),
         }
 
@@ -53,7 +55,7 @@ class Resumable:
         self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
         self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
         self.coef_, self.history_ = state["coef"], [dict(row) for row in state["history"]]
-        self.n_iter_, self.converged_ = len(self.history_), state["converged"]
+        self.n_iter_, self.converged_, self.stuck_ = len(self.history_), state["converged"], state.get("stuck", False)
         if begun:
             self._load_training(state["training"])
 

@@ -51,7 +51,7 @@ class LSVM(LatentLearner):
         t = self._training
         rounded = t.cccp.run(lambda truth: t.expected_loss_of(truth.p.to(t.p)), ROUNDS)
         t.p = t.cccp.truth.p.to(t.p)
-        self.converged_ = rounded.converged
+        self.converged_, self.stuck_ = rounded.converged, rounded.stuck
         return {**t.objective().terms(), **t.measures(), "decrease": rounded.decrease, "gap": rounded.gap}
 
     def _conditional(self) -> ConditionalModel:

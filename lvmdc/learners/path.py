@@ -46,7 +46,7 @@ def fit_path(
                     learner._training.cccp.change_C(value / last.C)
                 if isinstance(learner, BlockLearner):
                     learner._step_posterior()  # w stands at what was best for another C, so that θ has the more to gain
-                learner.history_, learner.n_iter_, learner.converged_ = [], 0, False
+                learner.history_, learner.n_iter_, learner.converged_, learner.stuck_ = [], 0, False, False
             learner._run("")
             last = learner
             learner.set_params(n_init=model.n_init, verbose=model.verbose)

@@ -28,7 +28,8 @@ Losses = Callable[[Truth], Tensor]  # (T, K) Δ_i(y, h), which may depend on the
 
 @dataclass(frozen=True)
 class Round:
-    """What was done: the decrease of (13), the duality gap of its last convex problem, whether (13) can be lowered no further.
+    """What was done: the decrease of (13), the duality gap of its last convex problem, whether (13) can be lowered no further, and
+    whether the solver alone is why it is not: it spent all of its passes, gained nothing, and would begin anew.
 
     >>> Round(decrease=0.5, gap=0.1, converged=False).decrease
     0.5
@@ -37,12 +38,14 @@ class Round:
     decrease: float
     gap: float
     converged: bool
+    stuck: bool = False
 
 
 class ConvexSolver(Protocol):
     """What solves (14), and can be kept and taken up again."""
 
     mixes_scores: bool  # whether the scores of a solution may be mixed from those of other points, which leaves rounding behind
+    begins_anew: bool  # whether nothing is kept from one call to the next, so that the same (14) once more would end no better
 
     def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution: ...
 
@@ -142,7 +145,10 @@ class CCCP(LatentBlock):
         # A new h* may raise the loss that it is the truth of: then the old one stays, and (14) is solved once more, exactly.
         self.inner = min(self.inner, FOLLOWING * decrease if after <= before else 0.0)
         strict = solution.gap <= LAST * self.tolerance
-        return Round(decrease, solution.gap, strict and decrease <= self.tolerance)
+        nothing = decrease <= self.tolerance
+        # A gap above what was asked for is the mark of a solver at the end of its passes.
+        stuck = nothing and not first and self.solver.begins_anew and solution.gap > tol
+        return Round(decrease, solution.gap, strict and nothing, stuck and not strict)
 
     def run(self, losses: Losses, max_rounds: int) -> Round:
         gap = self.solver.gap(losses(self.truth), self.truth, self.point)
@@ -152,10 +158,10 @@ class CCCP(LatentBlock):
         for _ in range(max_rounds):
             last = self.round(losses)
             total += last.decrease
-            if last.converged:
+            if last.converged or last.stuck:
                 break
         if last.converged:
             self.expect(total)
         if self.solver.mixes_scores:
             self.point = self.hinge.at(self.point.w)  # as a resumed run has them
-        return Round(total, last.gap, last.converged)
+        return Round(total, last.gap, last.converged, last.stuck)

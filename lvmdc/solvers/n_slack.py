@@ -59,6 +59,7 @@ class NSlack:
     """
 
     mixes_scores = False
+    begins_anew = False
 
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0):
         self.hinge, self.max_iter, self.seed = hinge, max_iter, seed

@@ -51,6 +51,7 @@ class OneSlack:
     """
 
     mixes_scores = True
+    begins_anew = False
 
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, lookahead: float = 0.3):
         self.hinge, self.max_iter, self.lookahead = hinge, max_iter, lookahead

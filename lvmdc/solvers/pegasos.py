@@ -48,6 +48,7 @@ class Pegasos:
     """
 
     mixes_scores = False
+    begins_anew = True
 
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0, batch: int = 8, average: float = 3.0):
         if batch < 1:

@@ -50,7 +50,7 @@ class SelfPaced(CCCP):
         if after > before:  # the easy samples misled it
             self.point, after = self.hinge.origin(), before
         rest = super().run(losses, max_rounds)
-        return Round(before - after + rest.decrease, rest.gap, rest.converged)
+        return Round(before - after + rest.decrease, rest.gap, rest.converged, rest.stuck)
 
     def _pace(self, losses: Losses) -> None:
         """Rounds on the easy samples, until all are easy."""

@@ -45,10 +45,10 @@ class ExactModule(LatentModule):
         self._restored = checkpoint[CHECKPOINT_KEY]["learned"]
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
-        if not self.learner.converged_:  # a finished run that is resumed has nothing left to do
+        if not self.learner.finished_:  # a finished run that is resumed has nothing left to do
             self.log_row(self.learner.step())
         self.optimizers().step()  # type: ignore[union-attr]
-        if self.learner.converged_:
+        if self.learner.finished_:
             self.trainer.should_stop = True
 
     def on_train_end(self) -> None:

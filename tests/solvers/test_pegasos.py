@@ -15,7 +15,7 @@ from learners.problems import (
     structural_svm,
 )
 
-from lvmdc import LSVM
+from lvmdc import DISC, LSVM, ConvergenceWarning
 from lvmdc.joint import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import NSlack, Pegasos, StructuredHinge, Truth
@@ -126,3 +126,25 @@ def test_other_settings_are_refused(settings, message):
     hinge, *_ = ready("overlap", problem(0), 0, 1.0)
     with pytest.raises(ValueError, match=message):
         Pegasos(hinge, **settings)
+
+
+@pytest.mark.parametrize("learner", [LSVM, DISC])
+def test_a_learner_ends_when_more_epochs_would_only_be_the_same(learner, monkeypatch):
+    p = problem(3, n=12, signal=3)
+    calls, whole = [], Pegasos.solve
+
+    def solve(self, *args):
+        self.max_iter = 20
+        calls.append(args)
+        return whole(self, *args)
+
+    monkeypatch.setattr(Pegasos, "solve", solve)
+    with pytest.warns(ConvergenceWarning, match=rf"{learner.__name__} stopped after \d+ iterations, since solver='pegasos' .* duality gap"):
+        model = learner(C=300.0, tol=1e-6, solver="pegasos").fit(p.candidates, p.y)
+    assert model.stuck_
+    assert not model.converged_
+    assert model.n_iter_ < model.max_iter
+    assert len(calls) < 30
+    again = learner(C=300.0, tol=1e-6, solver="pegasos")
+    again.load_state_dict(model.state_dict())
+    assert again.finished_
