@@ -1,6 +1,8 @@
 """A run that learns its features, by its configuration: resumed, measured and used from its checkpoint."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hydra.utils import instantiate
@@ -54,3 +56,9 @@ def test_the_experiment_on_photographs_keeps_what_its_frozen_part_makes_of_them(
     assert cfg.solver.network.frozen == "blocks.10"
     assert instantiate(cfg.solver.augmentation, _convert_="all").only_mirrors
     assert 0 <= train(cfg)["test/loss"] <= 1
+
+
+def test_no_configuration_but_the_trainers_names_a_device():
+    configs = Path(__file__).resolve().parents[2] / "configs"
+    names = re.compile(r"^\s*(device|accelerator):(?! null\b)", re.MULTILINE)
+    assert [path for path in configs.rglob("*.yaml") if path.parent.name != "trainer" and names.search(path.read_text())] == []
