@@ -53,7 +53,7 @@ def test_the_experiment_on_photographs_keeps_what_its_frozen_part_makes_of_them(
     folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "data=cluttered_digits", "data.pictures.per_class=3"]
     windows = ["proposals.size=[28,28]", "solver.network.longer_side=64", "trainer.max_epochs=1", "method.tol=0.05"]
     cfg = config("train", "experiment=object_detection_cnn_mammals", "extras.progress=false", "extras.threads=1", *windows, *folder)
-    assert cfg.solver.network.frozen == "blocks.10"
+    assert cfg.solver.network.frozen == "blocks.14"
     assert instantiate(cfg.solver.augmentation, _convert_="all").only_mirrors
     assert 0 <= train(cfg)["test/loss"] <= 1
 
