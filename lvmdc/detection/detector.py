@@ -11,8 +11,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from torch import Tensor
 from tqdm import tqdm
 
-from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
+from lvmdc.detection.calibration import as_probability, calibrate
+from lvmdc.detection.labels import as_table, balanced
 from lvmdc.detection.presence import ABSENT, PRESENT, PresenceMap
 from lvmdc.detection.start import Contrast
 from lvmdc.detection.suppression import suppressed
@@ -20,7 +22,7 @@ from lvmdc.labelled_boxes import LabelledBoxes
 from lvmdc.learners import DISC
 from lvmdc.learners.base import LatentLearner
 from lvmdc.losses import CostLoss, OverlapLoss
-from lvmdc.segments import segment_argmax
+from lvmdc.segments import segment_argmax, segment_max
 
 
 class Detector(BaseEstimator):
@@ -38,7 +40,8 @@ class Detector(BaseEstimator):
     all of the one's candidates are background, and of the other's the best must score above 0, and above what does not overlap it. Any
     learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Pictures whose label of k is 0, not told, are left
     out of problem k; those without k are repeated until they are as many as those with it, or to predict k everywhere would be a point that
-    learners do not leave. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them.
+    learners do not leave. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them,
+    with the probability that a picture whose best candidate has that score shows the class (`calibrate`).
 
     Args:
         learner: of which a copy is trained for each class, its `loss` being Δ' (the overlap loss where it has none); DISC where not given.
@@ -48,8 +51,10 @@ class Detector(BaseEstimator):
         miss_cost: m, or `balanced`: twice as many as there are pictures without the class for each picture with it, at least 2. With m = 1
             nothing is gained by a box that may be in the wrong place, and w = 0 is a point that learners of one h do not leave.
         overlap: intersection over union above which the weaker of two boxes of a class is suppressed.
-        min_score: below which nothing is predicted; −1, where the margin of background ends, keeps all that may count.
+        min_score: the probability below which nothing is predicted; 0.01 keeps all that may count.
         max_boxes: of a picture and a class, at most.
+        calibration: parts that the pictures are divided into to learn how scores become probabilities: each is scored by a w that learned
+            from the others, with h where the detector found it. 0: by the detector's own scores of what it learned from.
         verbose: show a progress bar over the classes.
 
     >>> x = torch.tensor([[3.0, 0], [0, 0], [0, 3.0], [0, 0], [3.0, 0], [0, 3.0]])  # three pictures with two candidates each
@@ -57,7 +62,7 @@ class Detector(BaseEstimator):
     >>> labels = [[1, -1], [-1, 1], [1, 1]]
     >>> detector = Detector(DISC(C=10.0, init="uniform")).fit(Candidates(x, [2, 2, 2], boxes), labels)
     >>> found = detector.predict(Candidates(x, [2, 2, 2], boxes))
-    >>> sure = found[found.score > 0]
+    >>> sure = found[found.score > 0.5]
     >>> sure.picture.tolist(), sure.label.tolist(), sure.box[:, 0].tolist()
     ([0, 1, 2, 2], [0, 1, 0, 1], [0.0, 0.0, 0.0, 4.0])
     """
@@ -69,12 +74,13 @@ class Detector(BaseEstimator):
         bias: float = 1.0,
         miss_cost: float | Literal["balanced"] = 2.0,
         overlap: float = 0.3,
-        min_score: float | None = -1.0,
+        min_score: float = 0.01,
         max_boxes: int | None = 20,
+        calibration: int = 3,
         verbose: bool = False,
     ):
         self.learner, self.start, self.bias, self.miss_cost = learner, start, bias, miss_cost
-        self.overlap, self.min_score, self.max_boxes, self.verbose = overlap, min_score, max_boxes, verbose
+        self.overlap, self.min_score, self.max_boxes, self.calibration, self.verbose = overlap, min_score, max_boxes, calibration, verbose
 
     _contrast: Contrast | None = None  # made once for all classes
 
@@ -93,6 +99,8 @@ class Detector(BaseEstimator):
         self.__dict__.pop("coef_", None)
         if self.start not in ("contrast", "learner"):
             raise ValueError(f"start must be contrast or learner, but it is {self.start!r}")
+        if self.calibration < 0 or self.calibration == 1:
+            raise ValueError(f"calibration must be 0, or parts to divide the pictures into, at least 2, but it is {self.calibration}")
         table = self._labels(candidates, labels)
         if candidates.boxes is None:
             raise ValueError("candidates must have boxes, but candidates.boxes is None")
@@ -103,6 +111,7 @@ class Detector(BaseEstimator):
         self._make(1.0 if self.miss_cost == "balanced" else float(self.miss_cost)).check_parameters()
         self.n_classes_, self.n_features_in_ = table.shape[1], candidates.n_features
         self.coef_ = torch.zeros(self.n_classes_, candidates.n_features + 1, dtype=torch.float64, device=candidates.device)
+        self.calibration_ = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(self.n_classes_, 1)
         self._contrast = None
         self.learners_: dict[int, LatentLearner] = {}
         self.history_: dict[int, list[dict[str, float]]] = {}
@@ -110,14 +119,10 @@ class Detector(BaseEstimator):
     def fit_class(self, candidates: Candidates, labels: ArrayLike, k: int, h: ArrayLike | None = None) -> LatentLearner:
         """Learn class k alone, after `begin`; its learner."""
         column = self._labels(candidates, labels)[:, k]
-        told = balanced(column)
-        y = torch.where(column[told] == 1, PRESENT, ABSENT)
-        part = candidates if torch.equal(told, torch.arange(len(column), device=told.device)) else candidates.subset(told)
-        known = None if h is None else torch.where(y == PRESENT, self._table(candidates, h, "h")[told, k], -1)
-        n_there = int(y.sum())
-        cost = max(2.0, 2.0 * (len(y) - n_there) / n_there) if self.miss_cost == "balanced" else float(self.miss_cost)
-        learner = self._make(cost)
-        learner = self._fitted(learner, part, y, known, self._start(candidates, column, told, y))
+        there, lack = int((column == 1).sum()), int((column == -1).sum())
+        cost = max(2.0, 2.0 * lack / there) if self.miss_cost == "balanced" else float(self.miss_cost)
+        places = None if h is None else as_table(candidates, h, "h")[:, k]
+        learner = self._fit_column(self._make(cost), candidates, column, places, self._start(candidates, column))
         if not bool(learner.coef_.any()):
             warnings.warn(
                 f"class {k} learned nothing, w = 0: try miss_cost above {cost:g}, other starts (init, n_init) or a larger C",
@@ -125,7 +130,33 @@ class Detector(BaseEstimator):
                 stacklevel=2,
             )
         self.learners_[k], self.history_[k], self.coef_[k] = learner, learner.history_, learner.coef_.to(self.coef_)
+        self.calibration_[k] = self._calibrated(candidates, column, k, cost)
         return learner
+
+    def _fit_column(
+        self, learner: LatentLearner, candidates: Candidates, column: Tensor, places: Tensor | None, first: Tensor | None
+    ) -> LatentLearner:
+        """Learn from the labels (n,) of one class; h is known where `places` says so, and begins at `first`."""
+        told = balanced(column)
+        y = torch.where(column[told] == 1, PRESENT, ABSENT)
+        part = candidates if torch.equal(told, torch.arange(len(column), device=told.device)) else candidates.subset(told)
+        known = None if places is None else torch.where(y == PRESENT, places[told], -1)
+        return self._fitted(learner, part, y, known, None if first is None else torch.where(y == PRESENT, first[told], 0))
+
+    def _calibrated(self, candidates: Candidates, column: Tensor, k: int, cost: float) -> Tensor:
+        """(a, b) of `calibrate`. With h held at what was found the problem is convex, and one quick start is enough."""
+        own = self.scores(candidates)[:, k]
+        found = segment_argmax(own, candidates.counts)
+
+        def held_out(index: Tensor) -> Tensor:
+            rest = column.clone()
+            rest[index.to(rest.device)] = 0
+            learner = self._make(cost).set_params(init="uniform", n_init=1)
+            w = self._fit_column(learner, candidates, rest, candidates.index(found), None).coef_
+            part = candidates.subset(index)
+            return segment_max(PresenceMap(self.bias).present_scores(part, w.reshape(1, -1))[:, 0], part.counts)
+
+        return calibrate(column, own[found], held_out, self.calibration)
 
     def _fitted(self, learner: LatentLearner, part: Candidates, y: Tensor, known: Tensor | None, first: Tensor | None) -> LatentLearner:
         """Learn from the start by contrast, and from more where the learner asks for them; the one of lowest objective."""
@@ -138,12 +169,12 @@ class Detector(BaseEstimator):
             found = other if other.objective_ < found.objective_ else found
         return found
 
-    def _start(self, candidates: Candidates, column: Tensor, told: Tensor, y: Tensor) -> Tensor | None:
+    def _start(self, candidates: Candidates, column: Tensor) -> Tensor | None:
         if self.start == "learner":
             return None
         if self._contrast is None or self._contrast.candidates is not candidates:
             self._contrast = Contrast(candidates)
-        return torch.where(y == PRESENT, self._contrast.candidates_of(column)[told], 0)
+        return self._contrast.candidates_of(column)
 
     def _make(self, miss_cost: float) -> LatentLearner:
         """The learner of one class."""
@@ -164,13 +195,21 @@ class Detector(BaseEstimator):
             raise ValueError(f"candidates must have {self.n_features_in_} features, as in fit, but they have {candidates.n_features}")
         return PresenceMap(self.bias).present_scores(candidates, self.coef_.to(candidates.device))
 
+    def probabilities(self, candidates: Candidates) -> Tensor:
+        """(T, K): that a picture whose best candidate has this one's score shows the class."""
+        return as_probability(self.scores(candidates), self.calibration_)
+
     def predict(self, candidates: Candidates) -> LabelledBoxes:
-        """The boxes of all classes, with scores, after non-maximum suppression."""
+        """The boxes of all classes, with probabilities as scores, after non-maximum suppression."""
         assert candidates.boxes is not None
         scores = self.scores(candidates)
-        rows, label = (scores >= (-torch.inf if self.min_score is None else self.min_score)).nonzero(as_tuple=True)
-        found = LabelledBoxes(candidates.sample[rows], label, candidates.boxes[rows], scores[rows, label])
-        return suppressed(found, self.overlap, self.max_boxes)
+        rows, label = (self.probabilities(candidates) >= self.min_score).nonzero(as_tuple=True)
+        # Suppressed by the scores themselves: high probabilities are all alike in single precision.
+        found = suppressed(
+            LabelledBoxes(candidates.sample[rows], label, candidates.boxes[rows], scores[rows, label]), self.overlap, self.max_boxes
+        )
+        assert found.score is not None
+        return LabelledBoxes(found.picture, found.label, found.box, as_probability(found.score, self.calibration_[found.label.cpu()]))
 
     def locate(self, candidates: Candidates, labels: ArrayLike) -> LabelledBoxes:
         """The best box of each class in each picture that is labelled with it: what CorLoc measures."""
@@ -181,46 +220,30 @@ class Detector(BaseEstimator):
         for k in range(self.n_classes_):
             picture = there[:, k].nonzero().flatten()
             rows = segment_argmax(scores[:, k], candidates.counts)[picture]
-            parts.append(LabelledBoxes(picture, torch.full_like(picture, k), candidates.boxes[rows], scores[rows, k]))
+            p = as_probability(scores[rows, k], self.calibration_[k])
+            parts.append(LabelledBoxes(picture, torch.full_like(picture, k), candidates.boxes[rows], p))
         return LabelledBoxes.concat(parts)
 
     def _labels(self, candidates: Candidates, labels: ArrayLike) -> Tensor:
-        table = self._table(candidates, labels, "labels")
+        table = as_table(candidates, labels, "labels")
         if hasattr(self, "coef_") and table.shape[1] != self.n_classes_:
             raise ValueError(f"labels must have {self.n_classes_} classes, as in fit, but they have {table.shape[1]}")
         return table
-
-    @staticmethod
-    def _table(candidates: Candidates, values: ArrayLike, name: str) -> Tensor:
-        table = as_tensor(values).to(candidates.device)
-        if table.dim() != 2 or len(table) != len(candidates):
-            raise ValueError(f"{name} must have shape ({len(candidates)}, K), pictures × classes, but it has shape {tuple(table.shape)}")
-        return table.long()
 
     # ---- keeping -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """What was learned of the classes that are done, as tensors and plain data."""
         histories = {str(k): [dict(row) for row in rows] for k, rows in self.history_.items()}
-        return {"coef": self.coef_, "bias": self.bias, "history": histories}
+        return {"coef": self.coef_, "bias": self.bias, "calibration": self.calibration_, "history": histories}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up what `state_dict` gave, to predict, or to go on with the other classes after `begin`."""
         if hasattr(self, "coef_") and state["coef"].shape != self.coef_.shape:
             raise ValueError(f"the state has weights of shape {tuple(state['coef'].shape)}, but the data ask for {tuple(self.coef_.shape)}")
-        self.coef_, self.bias = state["coef"].clone(), state["bias"]
+        if "calibration" not in state:
+            raise ValueError("the state must say how scores become probabilities (calibration), but it does not: train again")
+        self.coef_, self.bias, self.calibration_ = state["coef"].clone(), state["bias"], state["calibration"].clone()
         self.n_classes_, self.n_features_in_ = self.coef_.shape[0], self.coef_.shape[1] - 1
         self.history_ = {int(k): [dict(row) for row in rows] for k, rows in state["history"].items()}
         self.learners_, self._contrast = {}, None
-
-
-def balanced(column: Tensor) -> Tensor:
-    """The pictures that a class is learned from, by their labels (n,): all that are told, those without it again until they are as many.
-
-    >>> balanced(torch.tensor([1, 1, 0, 1, -1]))
-    tensor([0, 1, 3, 4, 4, 4])
-    """
-    told, lack = (column != 0).nonzero().flatten(), (column == -1).nonzero().flatten()
-    missing = int((column == 1).sum()) - len(lack)
-    more = lack.repeat(1 + max(0, missing) // len(lack))[: max(0, missing)]
-    return torch.cat([told, more]).sort(stable=True).values

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from lvmdc.features import small_cnn
 from lvmdc.features.efficientnet_lite import MEAN, STD, EfficientNetLite0, own_names, pretrained_weights
@@ -28,7 +28,7 @@ class Backbone:
     `mean` and `std` are what its training took off the colours, in 0..1, and divided them by. `digest` is the SHA-256 of all its weights.
     """
 
-    trunk: nn.Module
+    trunk: fx.GraphModule
     channels: int
     stride: int
     mean: tuple[float, ...]

@@ -37,7 +37,7 @@ class CNN(Features):
         weights: "default": those trained on ImageNet, from pip or, for networks of torchvision, by download; the path of a state dict; or
             None: random ones, always the same.
         batch_size: crops that go through the network at once. 16 is quickest on a CPU, whose caches it fills; a GPU likes more.
-        device: where the network runs. The features come back to the CPU.
+        device: where the network runs; None: where torch makes tensors by default. The features come back to the CPU.
 
     >>> windows = torch.tensor([[0.0, 0.0, 40.0, 30.0], [10.0, 0.0, 64.0, 48.0]])
     >>> CNN("mobilenet_v3_small", size=64, weights=None).describe(Image.new("RGB", (64, 48), "green"), windows).shape
@@ -55,7 +55,7 @@ class CNN(Features):
         scale: float | None = None,
         weights: str | Path | None = "default",
         batch_size: int = 16,
-        device: str | torch.device = "cpu",
+        device: str | torch.device | None = None,
     ):
         if mode not in SCALES:
             raise ValueError(f"mode must be 'crop' or 'roi', but it is {mode!r}")
@@ -67,7 +67,8 @@ class CNN(Features):
         if scale is not None and not scale > 0:
             raise ValueError(f"scale must be positive, but it is {scale}")
         self.backbone, self.mode, self.size, self.longer_side, self.grid = backbone, mode, size, longer_side, grid
-        self.scale, self.batch_size, self.device = SCALES[mode] if scale is None else scale, batch_size, torch.device(device)
+        self.scale, self.batch_size = SCALES[mode] if scale is None else scale, batch_size
+        self.device = torch.get_default_device() if device is None else torch.device(device)
         self.network = load_backbone(backbone, weights, stride)
         # Convolutions are quicker on pixels that keep their channels together.
         self.trunk = self.network.trunk.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -15,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 from lvmdc.features.backbone import OFFLINE, load_backbone
 from lvmdc.features.base import Features
 from lvmdc.features.length_norm import LengthNorm
+from lvmdc.features.roi_pool import roi_pool
+from lvmdc.features.trunk import divided
 
 
 class RegionNetwork(nn.Module):
@@ -31,6 +33,8 @@ class RegionNetwork(nn.Module):
         longer_side: pixels of the longer side of a picture, a multiple of `stride`. The other side follows, in multiples of `stride`.
         grid: means over grid × grid parts of a window.
         theta_grid: the same for Φ, if P_θ is to have features of its own; None: it has those of Ψ.
+        frozen: the last part of the network that stays as it was trained, such as blocks.10 of efficientnet_lite0 or layer3 of a ResNet;
+            what it makes of a picture never changes, and can be kept. None: all of it learns.
         checkpointing: run the network again on the way back rather than keep what is between its layers: slower, and memory is
             then that of one picture, however many a batch has.
 
@@ -52,6 +56,7 @@ class RegionNetwork(nn.Module):
         grid: int = 1,
         theta_grid: int | None = None,
         checkpointing: bool = False,
+        frozen: str | None = None,
     ):
         super().__init__()
         if longer_side < stride or longer_side % stride:
@@ -60,8 +65,11 @@ class RegionNetwork(nn.Module):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {value}")
         found = load_backbone(backbone, weights, stride)
+        stem, trunk = (nn.Identity(), found.trunk) if frozen is None else divided(found.trunk, frozen)
         # Convolutions are quicker on pixels that keep their channels together.
-        self.trunk = found.trunk.requires_grad_(True).to(memory_format=torch.channels_last)
+        self.stem = stem.requires_grad_(False).to(memory_format=torch.channels_last)
+        self.trunk = trunk.requires_grad_(True).to(memory_format=torch.channels_last)
+        self.frozen = frozen
         self.backbone, self.stride, self.longer_side, self.grid, self.theta_grid = backbone, stride, longer_side, grid, theta_grid
         self.channels, self.checkpointing = found.channels, checkpointing
         colours = 255 * torch.tensor([found.mean, found.std])[..., None, None]
@@ -77,6 +85,7 @@ class RegionNetwork(nn.Module):
 
     def train(self, mode: bool = True) -> RegionNetwork:
         super().train(mode)
+        self.stem.eval()
         self.trunk.eval()  # what normalises over a batch stays as it was trained
         return self
 
@@ -88,8 +97,16 @@ class RegionNetwork(nn.Module):
         places = boxes.to(torch.float32).cpu() * torch.tensor([width / image.width, height / image.height] * 2)
         return torch.from_numpy(scaled.copy()).permute(2, 0, 1), places
 
+    @torch.no_grad()
+    def begin(self, pixels: Tensor) -> Tensor:
+        """What the frozen part makes of the pixels (3, h, w) of a picture, which may stand for them; where nothing is, the pixels."""
+        return pixels if self.frozen is None else self.stem(self._normalised(pixels.to(self._mean.device)[None]))[0]
+
     def forward(self, pictures: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """(T, d), (T, d') or None: features for Ψ, and for Φ if it has its own, of all windows of the pictures, one after the other."""
+        """(T, d), (T, d') or None: features for Ψ, and for Φ if it has its own, of all windows of the pictures, one after the other.
+
+        A picture is its pixels, whole numbers, or what `begin` made of them; `boxes` are places among its pixels.
+        """
         psi, phi = self.pool(pictures, boxes)
         return self.length(psi), None if phi is None or self.theta_length is None else self.theta_length(phi)
 
@@ -120,13 +137,14 @@ class RegionNetwork(nn.Module):
         return list(groups.values())
 
     def _regions(self, pixels: Tensor, places: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-        from torchvision.ops import roi_align  # torchvision takes as long to load as torch itself
-
-        maps = self.trunk((pixels.to(self._mean.dtype) - self._mean) / self._std).contiguous()
+        begun = pixels if pixels.is_floating_point() else self.stem(self._normalised(pixels))
+        maps = self.trunk(begun).to(self._mean.dtype)
         places = [place.to(maps.dtype) for place in places]
-        grids = [self.grid] if self.theta_grid is None else [self.grid, self.theta_grid]
-        found = [roi_align(maps, places, grid, 1 / self.stride, aligned=True).flatten(1) for grid in grids]
-        return found[0], found[1] if len(found) > 1 else None
+        psi = roi_pool(maps, places, self.grid, self.stride)
+        return psi, None if self.theta_grid is None else roi_pool(maps, places, self.theta_grid, self.stride)
+
+    def _normalised(self, pixels: Tensor) -> Tensor:
+        return (pixels.to(self._mean.dtype) - self._mean) / self._std
 
 
 class Learned(Features):

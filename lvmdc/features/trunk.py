@@ -1,5 +1,6 @@
-"""The part of a network that turns pictures into maps of features, made ready to run and never to learn."""
+"""The part of a network that turns pictures into maps of features, made ready to run."""
 
+import difflib
 from typing import Any
 
 import torch
@@ -43,6 +44,45 @@ def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tup
     traced.graph.lint()
     traced.recompile()
     return traced, channels
+
+
+def divided(trunk: fx.GraphModule, last: str) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The trunk in two: as far as the end of its part `last`, and what follows; both share its weights.
+
+    >>> layers = nn.Sequential(nn.Conv2d(3, 8, 2, stride=2), nn.ReLU(), nn.Conv2d(8, 4, 2, stride=2))
+    >>> first, rest = divided(feature_trunk(layers, stride=4)[0], "1")
+    >>> first(torch.zeros(1, 3, 64, 64)).shape, [name for name, _ in rest.named_parameters()]
+    (torch.Size([1, 8, 32, 32]), ['2.weight', '2.bias'])
+    """
+    nodes = [node for node in trunk.graph.nodes if node.op != "output"]
+    within = [i for i, node in enumerate(nodes) if _is_in(node, last)]
+    names = dict.fromkeys(name.partition("@")[0] for node in nodes for name in node.meta.get("nn_module_stack", {}))
+    if not within:
+        near = difflib.get_close_matches(last, names, n=1, cutoff=0.0)
+        raise ValueError(f"frozen must name a part of the network, such as {near[0]}, but it is {last!r}")
+    cut, early, late = nodes[within[-1]], set(nodes[: within[-1]]), nodes[within[-1] + 1 :]
+    if not late:
+        raise ValueError(f"frozen must leave something to learn, but nothing comes after {last}")
+    if any(early & set(node.all_input_nodes) for node in late):
+        raise ValueError(f"frozen must name a part whose end is all that the rest of the network sees, but {last} is passed by")
+    return _of_nodes(trunk, nodes[: within[-1] + 1]), _of_nodes(trunk, late, cut)
+
+
+def _is_in(node: fx.Node, part: str) -> bool:
+    """Whether the node is of the part; one that runs several times has `@1` and so on behind its name."""
+    names = (name.partition("@")[0] for name in node.meta.get("nn_module_stack", {}))
+    return any(name == part or name.startswith(f"{part}.") for name in names)
+
+
+def _of_nodes(trunk: fx.GraphModule, nodes: list[fx.Node], given: fx.Node | None = None) -> fx.GraphModule:
+    """These nodes alone, `given` being what comes in."""
+    graph = fx.Graph()
+    copies = {} if given is None else {given: graph.placeholder("maps")}
+    for node in nodes:
+        copies[node] = graph.node_copy(node, lambda other: copies[other])
+    graph.output(copies[nodes[-1]])
+    graph.lint()
+    return fx.GraphModule(trunk, graph)
 
 
 class _Shapes(fx.Interpreter):

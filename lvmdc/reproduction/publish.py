@@ -12,8 +12,8 @@ Written by `python scripts/reproduce.py figure=… publish=docs` from the runs t
 """
 
 
-def publish(folder: str | Path, name: str, section: str, chart: bytes) -> Path:
-    """Write `<name>.png`, and the section of that name into `RESULTS.md`, in the place of the one before or at the end.
+def publish(folder: str | Path, name: str, section: str, chart: bytes | None = None) -> Path:
+    """Write the section of that name into `RESULTS.md`, in the place of the one before or at the end, and its chart as `<name>.png`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as docs:
@@ -31,6 +31,7 @@ def publish(folder: str | Path, name: str, section: str, chart: bytes) -> Path:
         raise ValueError(f"{path} must hold {first} and {last} once, in this order, or not at all")
     before, there, rest = text.partition(first)
     text = before + written + rest.partition(last)[2] if there else f"{text.rstrip()}\n\n{written}\n"
-    write_atomically(folder / f"{name}.png", chart)
+    if chart is not None:
+        write_atomically(folder / f"{name}.png", chart)
     write_atomically(path, text.encode())
     return path

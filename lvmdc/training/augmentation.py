@@ -29,6 +29,11 @@ class Augmentation:
             raise ValueError(f"colour must lie in 0..1, but it is {colour}")
         self.flip, self.scale, self.colour = flip, (float(scale[0]), float(scale[1])), colour
 
+    @property
+    def only_mirrors(self) -> bool:
+        """Whether there are but two views: the picture and its mirror image."""
+        return self.scale == (1.0, 1.0) and not self.colour
+
     def __call__(self, pixels: Tensor, boxes: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Pixels (3, h, w) in 0..255 and boxes (m, 4) of a view whose sides are multiples of `step`; drawn from torch's generator."""
         from torchvision import tv_tensors  # torchvision takes as long to load as torch itself

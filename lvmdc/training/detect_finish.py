@@ -23,6 +23,7 @@ from lvmdc.training.record import command_line
 
 log = logging.getLogger(__name__)
 SHOWN, COLUMNS = 24, 6  # pictures of the test part in the report, and on a row of the sheet
+SURE = 0.5  # probability above which a box is drawn
 NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
 
 
@@ -76,7 +77,7 @@ def draw_scenes(detector: Detector, scenes: Scenes, count: int, size: int = 256)
     """Some of the pictures with what is predicted as present, each with its name."""
     index = spread(len(scenes), count)
     items, candidates = scenes.items.subset(index), scenes.candidates.subset(index)
-    found = surest(detector.predict(candidates).to("cpu"), 0.0)
+    found = surest(detector.predict(candidates).to("cpu"), SURE)
     return [
         (
             items.names[i],

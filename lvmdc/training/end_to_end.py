@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lvmdc.candidates import Candidates
 from lvmdc.features.base import Features
 from lvmdc.features.regions import Learned, RegionNetwork
+from lvmdc.inference import best_of_class
 from lvmdc.learners import LatentLearner, SoftDISC
 from lvmdc.training import optimisers
 from lvmdc.training.augmentation import Augmentation
@@ -48,6 +49,9 @@ class EndToEndModule(StochasticModule):
         theta_to_backbone: whether the network also learns from what θ minimises.
         begin: `exact`: w and θ start at the optimum on the network's first features; `steps`: at zero.
         finish: `exact`: in the last epoch w and θ go to the optimum on the features that were learned, from the h* of the learned w.
+        hold: with `begin=exact`, h* and θ stay where the exact solver left them while w and the network learn, as h* does in a round of
+            CCCP. Otherwise h* follows w with every step, and a network that is free to choose its own targets may learn to see the
+            class in any window.
         options: those of `StochasticModule`.
     """
 
@@ -66,6 +70,7 @@ class EndToEndModule(StochasticModule):
         theta_to_backbone: bool = True,
         begin: Heads = "exact",
         finish: Heads = "exact",
+        hold: bool = False,
         **options: Any,
     ):
         if begin == "exact":
@@ -82,7 +87,9 @@ class EndToEndModule(StochasticModule):
         self.regions = RegionFeatures(self.network)
         self.augmentation, self.optimizer_backbone = augmentation, optimizer_backbone
         self.frozen_epochs, self.alternate, self.clip, self.theta_to_backbone = frozen_epochs, alternate, clip, theta_to_backbone
-        self.begin, self.finish = begin, finish
+        if hold and begin != "exact":
+            raise ValueError(f"hold keeps h* where the exact solver left it, so that begin must be 'exact', but it is {begin!r}")
+        self.begin, self.finish, self.hold = begin, finish, hold
         self.epochs.tol = -math.inf  # it ends when the rate of the network has come to zero, not before
         self._turn = 0
 
@@ -133,8 +140,14 @@ class EndToEndModule(StochasticModule):
         if self.epochs.rows:  # resumed: the network is another than it was in setup
             self._look()
         super().on_train_start()
+        pair = self._trained()
         if not self.epochs.rows and self.begin == "exact":
-            load_heads(self._trained(), solve_heads(self.learner, self.samples))
+            load_heads(pair, solve_heads(self.learner, self.samples))
+            scores = pair.prediction().scores(self.samples.candidates)
+            self._held = best_of_class(self.samples.candidates, scores, self.samples.y)
+        if self.hold:
+            assert self._held is not None
+            self.samples.start = torch.zeros_like(self.samples.start).index_fill(0, self._held.to(self.device), 1.0)
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -148,11 +161,11 @@ class EndToEndModule(StochasticModule):
 
     @property
     def _moving(self) -> list[Stepper]:
-        heads = [stepper for stepper in super()._moving if stepper is not self.steppers[-1]]
+        heads = self.steppers[:1] if self.hold else [stepper for stepper in super()._moving if stepper is not self.steppers[-1]]
         if self._frozen:
             return heads
         if not self.alternate:
-            return self.steppers
+            return [*heads, self.steppers[-1]]
         return [self.steppers[-1]] if self._turn % 2 else heads
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
@@ -163,7 +176,7 @@ class EndToEndModule(StochasticModule):
                 seen = self.regions(super()._to_learn_from().subset(index.cpu()), self.augmentation).to(self.device)
             batch = replace(batch, bound=batch.bound.on(self._cut(seen)))
         with torch.autocast(self.device.type, enabled=False):  # the network alone gains by half precision
-            return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(batch, self._warm)
+            return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(batch, self._warm or self.hold)
 
     def _cut(self, seen: Candidates) -> Candidates:
         if self.theta_to_backbone:
@@ -190,6 +203,7 @@ class EndToEndModule(StochasticModule):
 
     # ---- using ---------------------------------------------------------------------------------------------------
 
+    _held: Tensor | None = None  # (n,) packed rows of h*, where the exact solver left it
     _seen: tuple[Samples, Samples] | None = None  # the training samples, and as the network saw them last
     _current = True  # whether it still sees them so
 
@@ -211,10 +225,12 @@ class EndToEndModule(StochasticModule):
         return Learned(self.network)
 
     def learned(self) -> dict[str, Any]:
-        return super().learned() | {"network": dict(self.network.state_dict())}
+        found = super().learned() | {"network": dict(self.network.state_dict())}
+        return found if self._held is None else found | {"held": self._held}
 
     def load_learned(self, learned: dict[str, Any]) -> None:
         super().load_learned(learned)
+        self._held = learned.get("held")
         try:
             self.network.load_state_dict(learned["network"])
         except RuntimeError as error:

@@ -12,8 +12,8 @@ from lvmdc.features.length_norm import LengthNorm
 from lvmdc.features.regions import RegionNetwork
 from lvmdc.training.augmentation import Augmentation
 from lvmdc.training.data import Samples
+from lvmdc.training.kept_pictures import KeptPictures
 
-KEPT = 1 << 30  # bytes of pictures, at the size that the network takes, that stay in memory; the others are read anew
 TOGETHER = 4  # pictures that are described at once, where there is no gradient
 
 
@@ -21,10 +21,7 @@ class RegionFeatures:
     """Samples of pictures with boxes, described by a `RegionNetwork` as it is."""
 
     def __init__(self, network: RegionNetwork):
-        self.network = network
-        self._kept: dict[tuple[str, int], Tensor] = {}
-        self._sizes: dict[tuple[str, int], tuple[int, int]] = {}
-        self._bytes = 0
+        self.network, self.kept = network, KeptPictures(network)
 
     def __call__(self, samples: Samples, augmentation: Augmentation | None = None) -> Candidates:
         """The candidates with features, and those of Φ if it has its own, that have derivatives in the network's weights."""
@@ -59,22 +56,15 @@ class RegionFeatures:
             raise ValueError("a network that learns from pixels needs pictures with boxes, but the data have none; use solver=stochastic")
         views = []
         for i, own in enumerate(boxes.cpu().split(samples.candidates.counts.tolist())):
-            pixels, size = self._pixels(items, i)
-            places = own.to(torch.float32) * torch.tensor([pixels.shape[2] / size[0], pixels.shape[1] / size[1]] * 2)
-            views.append((pixels, places) if augmentation is None else augmentation(pixels, places, self.network.stride))
-        return [pixels for pixels, _ in views], [places for _, places in views]
-
-    def _pixels(self, items: PictureSet, i: int) -> tuple[Tensor, tuple[int, int]]:
-        """(3, h, w) at the size that the network takes, and the width and height that the picture had."""
-        key = (items.names[i], id(items.sources[i]))  # a part of a set has the very same sources
-        if key not in self._kept:
-            image = items.image(i)
-            pixels, _ = self.network.prepare(image, torch.zeros(0, 4))
-            if self._bytes + pixels.numel() > KEPT:
-                return pixels, image.size
-            self._kept[key], self._sizes[key] = pixels, image.size
-            self._bytes += pixels.numel()
-        return self._kept[key], self._sizes[key]
+            if augmentation is None or (self.network.frozen is not None and augmentation.only_mirrors):
+                mirrored = augmentation is not None and bool(torch.rand(()) < augmentation.flip)
+                view = self.kept.begun(items, i, mirrored)
+                views.append((view.picture, view.places(own)))
+            else:
+                view = self.kept.pixels(items, i)
+                pixels, places = augmentation(view.picture, view.places(own), self.network.stride)
+                views.append((self.network.begin(pixels), places))
+        return [picture for picture, _ in views], [places for _, places in views]
 
     @staticmethod
     def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:

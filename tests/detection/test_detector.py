@@ -7,7 +7,7 @@ from torchvision.ops import box_iou
 
 from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, LabelledBoxes, OverlapLoss, Supervised
 from lvmdc.detection import Detector, told_candidates
-from lvmdc.detection.detector import balanced
+from lvmdc.detection.labels import balanced
 from lvmdc.metrics import average_precision, corloc_by_class
 
 
@@ -89,19 +89,19 @@ def test_planted_objects_are_found_from_labels_alone(method):
 
 def test_what_is_predicted_is_what_suppression_leaves_of_all_candidates():
     candidates, labels, _ = planted()
-    detector = Detector(LSVM(OverlapLoss(), C=1.0, init="uniform"), overlap=0.1, min_score=-0.5, max_boxes=2).fit(candidates, labels)
-    scores, found = detector.scores(candidates), detector.predict(candidates)
-    assert float(found.score.min()) >= -0.5
+    detector = Detector(LSVM(OverlapLoss(), C=1.0, init="uniform"), overlap=0.1, min_score=0.2, max_boxes=2).fit(candidates, labels)
+    scores, found = detector.probabilities(candidates), detector.predict(candidates)
+    assert float(found.score.min()) >= 0.2
     for i in range(5):
         for k in range(3):
             kept = []
             for j in scores[8 * i : 8 * i + 8, k].argsort(descending=True).tolist():
                 box = candidates.boxes[8 * i + j]
-                if float(scores[8 * i + j, k]) >= -0.5 and all(float(box_iou(box[None], b[None])) <= 0.1 for b in kept):
+                if float(scores[8 * i + j, k]) >= 0.2 and all(float(box_iou(box[None], b[None])) <= 0.1 for b in kept):
                     kept.append(box)
             own = found.of_picture(i).of_label(k)
             assert own.box.tolist() == [b.tolist() for b in kept[:2]]
-    everything = clone(detector).set_params(min_score=None, max_boxes=None, overlap=1.0).fit(candidates, labels).predict(candidates)
+    everything = clone(detector).set_params(min_score=0.0, max_boxes=None, overlap=1.0).fit(candidates, labels).predict(candidates)
     assert len(everything) == 30 * 8 * 3
 
 
@@ -173,6 +173,9 @@ def test_a_state_brings_back_what_was_learned_and_its_own_shape_alone():
     other.load_state_dict(detector.state_dict())
     assert torch.equal(other.scores(candidates), detector.scores(candidates))
     assert other.history_ == detector.history_
+    assert torch.equal(other.probabilities(candidates), detector.probabilities(candidates))
+    with pytest.raises(ValueError, match="must say how scores become probabilities"):
+        other.load_state_dict({name: part for name, part in detector.state_dict().items() if name != "calibration"})
     begun = Detector()
     begun.begin(candidates, labels[:, :2])
     with pytest.raises(ValueError, match=r"weights of shape \(3, 6\), but the data ask for \(2, 6\)"):
@@ -191,6 +194,8 @@ def test_what_does_not_fit_is_refused():
         Detector(miss_cost=-1.0).fit(candidates, labels)
     with pytest.raises(ValueError, match="start must be contrast or learner, but it is 'central'"):
         Detector(start="central").fit(candidates, labels)
+    with pytest.raises(ValueError, match="calibration must be 0, or parts to divide the pictures into, at least 2, but it is 1"):
+        Detector(calibration=1).fit(candidates, labels)
     with pytest.raises(ValueError, match="C must be a positive number"):
         Detector(DISC(C=-1.0)).fit(candidates, labels)
     with pytest.raises(Exception, match="call fit before it predicts"):

@@ -80,3 +80,37 @@ def test_what_cannot_be_is_refused(settings, message):
 def test_features_that_are_all_zero_are_refused():
     with pytest.raises(ValueError, match="must be finite and not all zero"):
         LengthNorm().calibrate(torch.tensor(0.0))
+
+
+def test_a_frozen_part_changes_no_number_and_never_learns():
+    pixels, boxes = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128).prepare(picture(), BOXES)
+    whole = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128).eval()
+    part = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128, frozen="features.8").eval()
+    expected = whole([pixels], [boxes])[0]
+    torch.testing.assert_close(part([pixels], [boxes])[0], expected)
+    begun = part.begin(pixels)
+    assert begun.shape == (48, 6, 8)
+    torch.testing.assert_close(part([begun], [boxes])[0], expected)
+    part([begun], [boxes])[0].sum().backward()
+    assert all(p.grad is None and not p.requires_grad for p in part.stem.parameters())
+    assert all(p.grad is not None for p in part.trunk.parameters())
+    names = [name for name, _ in part.named_parameters()]
+    assert len(names) == len(list(whole.parameters()))
+    assert {name.split(".")[2] for name in names if name.startswith("stem")} == {str(i) for i in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("frozen", "message"),
+    [
+        ("layers.99", "frozen must name a part of the network, such as layers.9, but it is 'layers.99'"),
+        ("layers", "frozen must leave something to learn, but nothing comes after layers"),
+    ],
+)
+def test_a_part_that_cannot_be_frozen_is_refused(frozen, message):
+    with pytest.raises(ValueError, match=message):
+        small(frozen=frozen)
+
+
+def test_a_part_that_is_passed_by_cannot_be_frozen():
+    with pytest.raises(ValueError, match=r"but layer1\.0\.conv1 is passed by"):
+        RegionNetwork("resnet18", weights=None, frozen="layer1.0.conv1")

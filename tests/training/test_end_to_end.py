@@ -23,7 +23,7 @@ from lvmdc.losses import BoundLoss
 from lvmdc.proposals.grid import WindowGrid
 from lvmdc.training import EndToEndModule, ExactModule, LatentDataModule, StochasticModule
 from lvmdc.training.augmentation import Augmentation
-from lvmdc.training.batch_objective import batch_objective
+from lvmdc.training.batch_objective import BatchObjective, batch_objective
 from lvmdc.training.batches import Batch
 from lvmdc.training.refusals import check_precision
 from lvmdc.training.region_features import RegionFeatures
@@ -176,6 +176,36 @@ def test_the_exact_finish_is_the_learners_own_fit_on_the_learned_features():
     assert module.history()[-1]["objective"] == pytest.approx(fitted.objective_, rel=0.05)  # CCCP goes on a little
 
 
+@pytest.mark.parametrize("learner", [DISC(J=0.01, **SETTINGS), LSVM(**SETTINGS)])
+def test_what_is_held_stays_while_w_and_the_network_learn(learner):
+    data = data_of()
+    network = small()
+    first = RegionFeatures(network).describe((data.setup(), data.train)[1], calibrate=True)
+    exact = copy.deepcopy(learner).fit(first, data.train.y)
+    h = first.rows(h_star(first, LinearPrediction(exact.coef_), data.train.y))
+    module = EndToEndModule(
+        learner, network=network, hold=True, finish="steps", optimizer_backbone=partial(torch.optim.AdamW, lr=1e-3), average=None
+    )
+    seen = []
+    hold_up = BatchObjective.hinge
+
+    def hinge(self, batch, scores, p, warm):
+        seen.append((batch, p, warm))
+        return hold_up(self, batch, scores, p, warm)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchObjective, "hinge", hinge)
+        train(module, data, epochs=2)
+    assert torch.equal(module.samples.start.nonzero().flatten(), h.sort().values)
+    assert all(warm for _, _, warm in seen)
+    assert all(int(batch.start.sum()) == len(batch.y) for batch, _, _ in seen)
+    if isinstance(learner, LSVM):  # all mass on h*, which is no longer the best of the learned w everywhere
+        assert all(torch.equal(batch.start.to(p), p) for batch, p, _ in seen)
+    else:
+        torch.testing.assert_close(module.pair.p_theta.theta.detach(), exact.model_.theta.detach().to(module.pair.p_theta.theta))
+    assert not torch.allclose(module.samples.candidates.features, first.features, atol=1e-2)
+
+
 def h_star(candidates, p_w, y):
     from lvmdc.inference import best_of_class
 
@@ -227,11 +257,12 @@ class StopAfter(pl.Callback):
         trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
 
 
-def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(tmp_path):
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(hold, tmp_path):
     data = data_of()
 
     def make():
-        return EndToEndModule(DISC(J=0.01, **SETTINGS), network=small(), augmentation=Augmentation(flip=0.0))
+        return EndToEndModule(DISC(J=0.01, **SETTINGS), network=small(), augmentation=Augmentation(flip=0.0), hold=hold)
 
     whole, broken, resumed = (make() for _ in range(3))
     train(whole, data, epochs=4)
@@ -259,6 +290,7 @@ def test_an_unreadable_picture_stops_learning_at_once_and_is_named(tmp_path):
     ("settings", "message"),
     [
         ({"begin": "soon"}, "begin must be one of exact, steps, but it is 'soon'"),
+        ({"hold": True, "begin": "steps"}, r"hold keeps h\* where the exact solver left it, so that begin must be 'exact'"),
         ({"frozen_epochs": -1}, "frozen_epochs must be at least 0"),
         ({"clip": 0.0}, "clip positive, but they are 0 and 0.0"),
         ({"prediction": nn.Linear(128, 2)}, "begin and finish must be 'steps' where prediction or conditional is a network"),

@@ -1,8 +1,11 @@
 """A run that learns its features, by its configuration: resumed, measured and used from its checkpoint."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+from hydra.utils import instantiate
 
 from lvmdc.data import cluttered_digits
 from lvmdc.training.run import train
@@ -43,3 +46,19 @@ def test_precision_and_device_are_the_trainers(config):
     cfg = config("train", "experiment=object_detection_cnn", "trainer=gpu", "trainer.precision=bf16-mixed")
     assert (cfg.trainer.accelerator, cfg.trainer.precision) == ("gpu", "bf16-mixed")
     assert "device" not in cfg.solver.network
+
+
+def test_the_experiment_on_photographs_keeps_what_its_frozen_part_makes_of_them(config, tmp_path):
+    """On the embedded pictures, since the photographs are not ours to give."""
+    folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "data=cluttered_digits", "data.pictures.per_class=3"]
+    windows = ["proposals.size=[28,28]", "solver.network.longer_side=64", "trainer.max_epochs=1", "method.tol=0.05"]
+    cfg = config("train", "experiment=object_detection_cnn_mammals", "extras.progress=false", "extras.threads=1", *windows, *folder)
+    assert cfg.solver.network.frozen == "blocks.14"
+    assert instantiate(cfg.solver.augmentation, _convert_="all").only_mirrors
+    assert 0 <= train(cfg)["test/loss"] <= 1
+
+
+def test_no_configuration_but_the_trainers_names_a_device():
+    configs = Path(__file__).resolve().parents[2] / "configs"
+    names = re.compile(r"^\s*(device|accelerator):(?! null\b)", re.MULTILINE)
+    assert [path for path in configs.rglob("*.yaml") if path.parent.name != "trainer" and names.search(path.read_text())] == []

@@ -8,7 +8,7 @@ from lvmdc.training.run import train
 
 FOUND = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
 # Without pictures: see test_applications.py; which learns its features: test_end_to_end_runs.py; with several objects: test_detect.py.
-ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn", "wsod_digits", "wsod_voc")
+ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn", "object_detection_cnn_mammals", "wsod_digits", "wsod_voc")
 EXPERIMENTS = [name for name in FOUND if name not in ELSEWHERE]
 EMBEDDED = {"object_detection_best": ["data=cluttered_digits", "proposals=grid"]}  # what replaces photographs that are not ours to give
 
