@@ -48,11 +48,12 @@ def _product(x: Array, table: Array, out: Array) -> None:  # pragma: no cover
 
 @njit(cache=True, fastmath=FAST)
 def _add_eight(x: Array, weight: Array, out: Array) -> None:  # pragma: no cover
-    """out (d,) += weight (8,) · x (8, d)."""
+    """out (d,) += weight (8,) · x (8, d), the last two in float64, to which each number of x is widened."""
     a, b, c, d, e, f, g, h = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     w0, w1, w2, w3, w4, w5, w6, w7 = weight[0], weight[1], weight[2], weight[3], weight[4], weight[5], weight[6], weight[7]
     for j in range(len(out)):
-        out[j] += (a[j] * w0 + b[j] * w1 + c[j] * w2 + d[j] * w3) + (e[j] * w4 + f[j] * w5 + g[j] * w6 + h[j] * w7)
+        first = (w0 * a[j] + w1 * b[j]) + (w2 * c[j] + w3 * d[j])
+        out[j] += first + ((w4 * e[j] + w5 * f[j]) + (w6 * g[j] + w7 * h[j]))
 
 
 @njit(cache=True)
@@ -61,7 +62,7 @@ def _transposed(x: Array, weights: Array, out: Array) -> None:  # pragma: no cov
     for i in range(0, whole, ROWS):
         for k in range(weights.shape[1]):
             _add_eight(x[i : i + ROWS], weights[i : i + ROWS, k], out[k])
-    rest, last = np.zeros((ROWS, x.shape[1]), x.dtype), np.zeros((ROWS, weights.shape[1]), weights.dtype)
+    rest, last = np.zeros((ROWS, x.shape[1]), x.dtype), np.zeros((ROWS, weights.shape[1]))
     rest[: len(x) - whole], last[: len(x) - whole] = x[whole:], weights[whole:]
     for k in range(weights.shape[1]):
         _add_eight(rest, last[:, k], out[k])
@@ -89,11 +90,11 @@ def thin_product(features: Tensor, table: Tensor, out: Tensor | None = None) -> 
 
 
 def thin_transposed(features: Tensor, weights: Tensor) -> Tensor:
-    """weights (T, K)ᵀ @ features (T, d), of one precision, in which the sum is taken too.
+    """weights (T, K)ᵀ @ features (T, d), summed in float64: in what order, as over ranks, then hardly matters.
 
     >>> thin_transposed(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [0.5]]))
-    tensor([[2.5000, 4.0000]])
+    tensor([[2.5000, 4.0000]], dtype=torch.float64)
     """
-    out = features.new_zeros(weights.shape[1], features.shape[1])
-    _transposed(features.detach().numpy(), weights.detach().contiguous().numpy(), out.numpy())
+    out = torch.zeros(weights.shape[1], features.shape[1], dtype=torch.float64)
+    _transposed(features.detach().numpy(), weights.detach().double().contiguous().numpy(), out.numpy())
     return out

@@ -22,9 +22,9 @@ CASES = {
     "DISC slack": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.01, theta_bound="slack", init="central"),
     "DISC two starts": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.001, n_init=2),
 }
-# Sums in another order differ in the last digits. Where a search ends between two steps, or L-BFGS meets a kink of `slack`, that may decide
-# which way is taken, in one process too: from the same state on every step is the same, but whole trainings may end elsewhere.
-SAME_WAY = [name for name in CASES if name not in ("DISC slack", "DISC two starts")]
+# Sums in another order differ in the last digits. Where L-BFGS meets a kink of `slack`, that may decide which way is taken, in one process
+# too: from the same state on every step is the same, but whole trainings may end elsewhere.
+SAME_WAY = [name for name in CASES if name != "DISC slack"]
 KNOWN = {"Supervised": slice(None), "DISC": slice(0, 9, 2)}  # samples whose h is told
 
 
@@ -87,9 +87,8 @@ def test_two_ranks_learn_what_one_process_learns(ranks, name):
         assert learned["converged"] == alone.converged_
         assert len(learned["history"]) == alone.n_iter_
         for one, two in zip(learned["history"], alone.history_, strict=True):
-            assert {k: v for k, v in one.items() if k != "seconds"} == pytest.approx(
-                {k: v for k, v in two.items() if k != "seconds"}, abs=1e-6
-            )
+            told = [k for k in two if k not in ("seconds", "passes")]  # a search that ends between two steps may take one more
+            assert {k: one[k] for k in told} == pytest.approx({k: two[k] for k in told}, abs=1e-6)
         assert torch.allclose(learned["training"]["p"], alone.state_dict()["training"]["p"], atol=1e-6)
         if isinstance(alone, DISC):
             assert torch.allclose(learned["theta"]["theta"], alone.model_.state_dict()["theta"], atol=1e-6)
