@@ -9,7 +9,9 @@ from lvmdc.data.motif_map import MotifMap
 from lvmdc.data.sequences import SequenceSet
 
 
-def motif(path: str | Path, protein: str = "052", fold: int = 0, width: int = 10, order: int = 2) -> SequenceSet:
+def motif(
+    path: str | Path, protein: str = "052", fold: int = 0, width: int = 10, order: int = 1, per_class: int | None = None
+) -> SequenceSet:
     """The sequences of `path/train<protein>_<fold + 1>.data` to train with and those of `test…` to test with, as they are or as `.gz`.
 
     Where a fold has no test file, it is tested with the sequences of the other folds' training files that its own does not hold: folds
@@ -20,6 +22,9 @@ def motif(path: str | Path, protein: str = "052", fold: int = 0, width: int = 10
     Args:
         protein: the number of the transcription factor, as in the file's name.
         fold: counted from 0.
+        order: letters before a letter that the background looks at: 1 counts pairs of letters, as the published program does, which calls
+            it order 2.
+        per_class: train with the first so many sequences of each class in the file alone, which are the clearest; with all where not given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -35,6 +40,9 @@ def motif(path: str | Path, protein: str = "052", fold: int = 0, width: int = 10
     names, y, sequences = read_sequences(own)
     held_out = _file(root, f"test{protein}_{fold + 1}")
     more = _of_other_folds(root, protein, own, sequences) if held_out is None else read_sequences(held_out)
+    if per_class is not None:
+        chosen = _first_of_each(y, per_class)
+        names, y, sequences = [names[i] for i in chosen], [y[i] for i in chosen], [sequences[i] for i in chosen]
     division = np.arange(len(y)), len(y) + np.arange(len(more[1]))
     try:
         return SequenceSet(sequences + more[2], y + more[1], MotifMap(width, order), None, names + more[0], None, division)
@@ -77,6 +85,19 @@ def read_sequences(path: str | Path) -> Sequences:
     if len(y) != int(lines[0]):
         raise ValueError(f"{path} must hold {int(lines[0])} sequences, as its first line says, but it holds {len(y)}")
     return names, y, sequences
+
+
+def _first_of_each(y: list[int], per_class: int) -> list[int]:
+    """Which are among the first `per_class` of their label."""
+    if per_class < 1:
+        raise ValueError(f"per_class must be at least 1, but it is {per_class}")
+    seen = [0, 0]
+    chosen = []
+    for i, label in enumerate(y):
+        seen[label] += 1
+        if seen[label] <= per_class:
+            chosen.append(i)
+    return chosen
 
 
 def _file(root: Path, stem: str) -> Path | None:

@@ -35,8 +35,9 @@ def turned(pictures: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
 class RotationSet(CandidateSet):
     """Pictures x with their class y; h is which of the angles the picture was turned by.
 
-    The features of candidate h are the pixels of the picture turned back by that angle, as a vector of length one: turned back by the
-    right angle it stands upright, and one weight a pixel and class will do.
+    w·Ψ(x, y, h) = w_y·R_h(x) / ‖R_h(x)‖, where R_h turns a picture back by the angle h: the features of candidate h are the pixels of the
+    picture turned back by that angle, as a vector of length one. Turned back by the right angle it stands upright, and one weight a pixel
+    and class will do.
 
     Args:
         pictures: (n, s, s) grey values in 0..1, as they are seen.

@@ -13,6 +13,8 @@ from lvmdc.segments import segment_argmax, segment_max
 class ILSVM(BlockLearner):
     """Alternates a latent SVM whose loss is measured from fixed latents h'_i, and h'_i = argmin_h' Δ(y_i, h', y_i(w), h_i(w)).
 
+        ½‖w‖² + C/n Σ_i max_{y,h} [w·Ψ(x_i, y, h) + Δ(y_i, h'_i, y, h)] − max_h w·Ψ(x_i, y_i, h)
+
     Where several h' are as good, as they all are for a sample whose class is predicted wrongly, the one that w scores best is taken.
 
     >>> from lvmdc import Candidates

@@ -90,6 +90,11 @@ class LatentBlock(ABC):
         truth = Truth(self.hinge, rows=self.hinge.impute(point.scores))
         return truth, self.hinge.value(point, losses(truth))
 
+    def reached(self, solution: Solution) -> Point:
+        """Where the first (14) leads to. Where h* is random, w = 0 may solve it, though not (13): every h ties there. Then it is the first
+        w met on the way that lowers (13)."""
+        return solution.point if solution.met is None else solution.met
+
     def set_tolerance(self, origin: float, value: float) -> None:
         """After (13) fell from `origin`, at w = 0, to `value`."""
         # Where w = 0 is best there is nothing to gain but rounding, and no gap would be small enough.
@@ -137,14 +142,15 @@ class CCCP(LatentBlock):
         first = self.inner == float("inf")
         tol, share = (0.0, FIRST) if first else (max(self.inner, LAST * self.tolerance), 0.0)
         solution = self.solver.solve(expected_loss, self.truth, self.point, tol, share)
-        truth, after = self.value(solution.point, losses)
+        point = self.reached(solution) if first else solution.point
+        truth, after = self.value(point, losses)
         if after <= before:
-            self.point, self.truth = solution.point, truth
+            self.point, self.truth = point, truth
         decrease = max(before - after, 0.0)
         self.set_tolerance(self.hinge.value_at_origin(expected_loss), before - decrease)
         # A new h* may raise the loss that it is the truth of: then the old one stays, and (14) is solved once more, exactly.
         self.inner = min(self.inner, FOLLOWING * decrease if after <= before else 0.0)
-        strict = solution.gap <= LAST * self.tolerance
+        strict = solution.gap <= LAST * self.tolerance and point is solution.point
         nothing = decrease <= self.tolerance
         # A gap above what was asked for is the mark of a solver at the end of its passes.
         stuck = nothing and not first and self.solver.begins_anew and solution.gap > tol

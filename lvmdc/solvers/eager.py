@@ -10,6 +10,8 @@ ROUGH = 2.0  # h* is about to move: the known planes are solved to twice what on
 class EagerCCCP(LatentBlock):
     """Takes the h* of a w as soon as (13) fell by the tolerance there, and solves (14) to its gap only when it no longer does.
 
+        h*_i ← argmax_h w_t·Ψ(x_i, y_i, h) after pass t, if (13) at w_t is below what it was when h* last moved, by the tolerance.
+
     It ends as Algorithm 1 does, with an (14) solved to its gap that lowers (13) by less than the tolerance. While h* still moves an
     exact answer would be an answer to the wrong question: this needs a third of the passes, and mostly ends lower.
 

@@ -31,9 +31,12 @@ MOST_ORACLE, MOST_VISITS = 3.0, 30.0  # or when this many passes' worth of candi
 class FrankWolfe(NSlack):
     """The dual of `NSlack`, a block of samples at a time: the known planes first, the oracle for those that they do not help.
 
-    A visit is a step with exact line search in the weights of one sample. The oracle scores the candidates of its samples alone, so that
-    w moves many times in what would be one pass. Samples are drawn in proportion to the gaps they last had: those that are solved cost
-    nothing. An exact pass now and then tells the duality gap, and all gaps anew.
+        α_i ← α_i + γ (s_i − α_i),  s_i all of C/n on argmax_p l_ip + w·Ψ_ip,  γ by exact line search;
+        gap_i = Σ_p (s_ip − α_ip) (l_ip + w·Ψ_ip),  whose sum is the duality gap.
+
+    A visit is such a step in the weights of one sample, or, with pairwise steps, from one of its planes to another. The oracle scores the
+    candidates of its samples alone, so that w moves many times in what would be one pass. Samples are drawn in proportion to the gaps
+    they last had: those that are solved cost nothing. An exact pass now and then tells the duality gap, and all gaps anew.
 
     Args:
         max_iter: exact passes in one call at most.

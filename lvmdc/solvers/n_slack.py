@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lvmdc.solvers import kernels
 from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.one_slack import Solution, rounding
+from lvmdc.solvers.one_slack import Met, Solution, rounding
 from lvmdc.solvers.planes import MIXTURE, Planes
 from lvmdc.solvers.truth import Truth
 
@@ -85,15 +85,16 @@ class NSlack:
         self.rebase(expected_loss, truth)
         best, first = start, self.hinge.convex_value(start, expected_loss, truth.mean)
         value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
-        reachable = rounding(start.scores)
+        reachable, met = rounding(start.scores), Met(self.hinge, expected_loss)
         for _ in range(self.max_iter):
             found = self.advance(tol)
+            met.look(found.point, found.latent_value)
             lower = max(lower, found.dual)
             if found.value < value:
                 best, value = found.point, found.value
             if value - lower <= max(tol, reachable * value, share * (first - value)):
                 break
-        return Solution(best, value, value - lower)
+        return Solution(best, value, value - lower, met.point if met.nothing(first, value) else None)
 
     def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
         """By how much a point may be above the optimum of another (14), by the weights of the last one: costs no pass."""

@@ -23,6 +23,8 @@ ROUNDING = 1e-9  # the share of the objective that float64 arithmetic can tell
 class Solution:
     """The best point found, its objective in (14), and how far at most it is from the optimum.
 
+    `met` is what `Met` kept of the points that were looked at, where none was better than the start in (14) by more than rounding.
+
     >>> from lvmdc.solvers.hinge import Point
     >>> Solution(Point(torch.zeros(1), torch.zeros(1, 1)), value=1.0, gap=0.25).gap
     0.25
@@ -31,6 +33,7 @@ class Solution:
     point: Point
     value: float
     gap: float
+    met: Point | None = None
 
 
 class OneSlack:
@@ -73,7 +76,7 @@ class OneSlack:
         cuts.rebase(expected_loss, mean)
         best, first = start, hinge.convex_value(start, expected_loss, mean)
         value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
-        reachable = rounding(start.scores)
+        reachable, met = rounding(start.scores), Met(hinge, expected_loss)
         cuts.add(*hinge.violated(start.scores, expected_loss))
         for _ in range(self.max_iter):
             w, dual = cuts.combine(solve_master(cuts.gram, cuts.loss, hinge.C))
@@ -82,9 +85,11 @@ class OneSlack:
                 break
             proposal = hinge.at(w)
             best, value = line_search(hinge, expected_loss, mean, best, proposal)
+            if met.nothing(first, value):
+                met.look(proposal)
             ahead = best.towards(proposal, self.lookahead)
             cuts.add(*hinge.violated(ahead.scores, expected_loss))
-        return Solution(best, value, value - lower)
+        return Solution(best, value, value - lower, met.point if met.nothing(first, value) else None)
 
     def state(self) -> dict[str, Any]:
         """The cuts, as tensors."""
@@ -93,6 +98,35 @@ class OneSlack:
     def load_state(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
         self.cuts.load_state(state)
+
+
+class Met:
+    """Of points that are looked at, the first one that has a lower (13) than w = 0 has; while there is none, that of lowest (13).
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> met = Met(hinge, torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    >>> met.look(hinge.at(torch.tensor([9.0, 0.0, 0.0, 9.0])))
+    >>> met.look(hinge.at(torch.tensor([0.5, 0.0, 0.0, 0.5])))
+    >>> met.look(hinge.at(torch.tensor([0.6, 0.0, 0.0, 0.6])))
+    >>> met.point.w[0], met.value
+    (tensor(0.5000), 0.75)
+    """
+
+    def __init__(self, hinge: StructuredHinge, expected_loss: Tensor):
+        self.hinge, self.expected_loss = hinge, expected_loss
+        self.point: Point | None = None
+        self.value, self.origin = float("inf"), hinge.value_at_origin(expected_loss)
+
+    def look(self, point: Point, value: float | None = None) -> None:
+        """At a point, whose (13) need not be computed where it is given."""
+        value = self.hinge.value(point, self.expected_loss) if value is None else value
+        if value < self.value and self.value >= self.origin:
+            self.point, self.value = point, value
+
+    def nothing(self, first: float, last: float) -> bool:
+        """Whether (14) fell from one value to the other by rounding alone."""
+        return first - last <= rounding(self.expected_loss) * first
 
 
 def rounding(scores: Tensor) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 from lvmdc.inference import best
 from lvmdc.objective import half_square
 from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.one_slack import Solution, rounding
+from lvmdc.solvers.one_slack import Met, Solution, rounding
 from lvmdc.solvers.truth import Truth
 
 CHECK = 1.15  # the average is measured, which costs a pass, when there are this many times the epochs of the last time
@@ -72,7 +72,7 @@ class Pegasos:
         """
         hinge = self.hinge
         value = first = hinge.convex_value(start, expected_loss, truth.mean)
-        point, reachable = start, rounding(start.scores)
+        point, reachable, met = start, rounding(start.scores), Met(hinge, expected_loss)
         run = _Run(hinge, expected_loss, truth, start, self.average)
         due = 1
         for epoch in range(1, self.max_iter + 1):
@@ -86,9 +86,11 @@ class Pegasos:
             found = hinge.convex_value(here, expected_loss, truth.mean)
             if found < value:
                 point, value = here, found
+            if met.nothing(first, value):
+                met.look(here)
             if value - run.lower <= max(tol, reachable * value, share * (first - value)):
                 break
-        return Solution(point, value, value - run.lower)
+        return Solution(point, value, value - run.lower, met.point if met.nothing(first, value) else None)
 
     def _batches(self, counting: np.ndarray) -> list[np.ndarray]:
         """The samples that count in an order of their own for every epoch, cut into batches."""

@@ -56,7 +56,8 @@ class SelfPaced(CCCP):
         """Rounds on the easy samples, until all are easy."""
         hinge, solver = self.hinge, self.solver
         solution = solver.solve(losses(self.truth), self.truth, self.point, 0.0, WARM)
-        self.point, self.truth = solution.point, Truth(hinge, rows=hinge.impute(solution.point.scores))
+        self.point = self.reached(solution)
+        self.truth = Truth(hinge, rows=hinge.impute(self.point.scores))
         slack = self._slack(losses(self.truth))
         hard = slack[slack > 0]
         if len(hard) == 0:

@@ -14,6 +14,7 @@ Network = nn.Module | Callable[[int, int], nn.Module]  # itself, or what makes i
 def mlp(n_features: int, n_classes: int, hidden: Sequence[int] = (64,), dropout: float = 0.0) -> nn.Sequential:
     """A multi-layer perceptron: features (T, d) to class scores (T, K), with `hidden` rectified units a layer.
 
+    s(x, y, h) = [W_L max(0, … max(0, W_1 x_h + b_1) …) + b_L]_y stands for w·Ψ(x, y, h) in P_w (3), and for θ·Φ(x, y, h) in P_θ (5).
     Each candidate's features are brought to mean 0 and variance 1 first, so that one rate of learning does for features of any length.
 
     >>> mlp(4, 3, hidden=[8])(torch.zeros(2, 4)).shape

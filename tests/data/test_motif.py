@@ -83,6 +83,18 @@ def test_files_are_read_plain_and_compressed_and_divided_as_they_came(tmp_path):
     assert [part.tolist() for part in found.division] == [[0, 1, 2], [3]]
 
 
+def test_training_may_take_the_first_of_each_class_alone(tmp_path):
+    write(tmp_path / "train9_1.data", "a:1:0:AAAAAAAAAAAA", "b:1:0:CCCCCCCCCCCC", "c:-1:0:GGGGGGGGGGGG", "d:-1:0:TTTTTTTTTTTT")
+    write(tmp_path / "train9_2.data", "a:1:0:AAAAAAAAAAAA", "b:1:0:CCCCCCCCCCCC", "e:-1:0:GGGGGGGGGGGT")
+    found = motif(tmp_path, "9", per_class=1)
+    train, test = found.division
+    assert [found.text(int(i))[0] for i in train] == ["A", "G"]
+    assert [found.text(int(i)) for i in test] == ["GGGGGGGGGGGT"]  # none of what the file holds beyond them
+    assert len(motif(tmp_path, "9", per_class=5).division[0]) == 4
+    with pytest.raises(ValueError, match="per_class must be at least 1, but it is 0"):
+        motif(tmp_path, "9", per_class=0)
+
+
 def test_fold_without_a_test_file_is_tested_with_what_only_other_folds_hold(tmp_path):
     write(tmp_path / "train9_1.data", "a:1:0:ACGTACGTACGT", "b:-1:0:TTTTTTTTTTTT")
     write(tmp_path / "train9_2.data", "b:-1:0:TTTTTTTTTTTT", "c:1:0:CCCCCCCCCCCC")

@@ -4,9 +4,11 @@ import pytest
 import torch
 from learners.problems import COST, LOSSES, expected_loss, latent_svm_value, problem, random_h, random_posterior, structural_svm
 
+from lvmdc.data import planted_motifs
 from lvmdc.joint import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import BoundLoss, LabelLoss
 from lvmdc.solvers import StructuredHinge, Truth, latent_block
+from lvmdc.solvers.choice import convex_solver
 
 KINDS = [("one_slack", "strict"), ("one_slack", "self_paced"), ("n_slack", "strict"), ("n_slack", "eager"), ("n_slack", "self_paced")]
 KINDS += [("frank_wolfe", "strict"), ("frank_wolfe", "eager")]
@@ -129,3 +131,20 @@ def test_eager_rounds_need_planes_of_their_own(solver):
     p = problem(0)
     with pytest.raises(ValueError, match=f"cccp must not be 'eager' with solver='{solver}'"):
         start((solver, "eager"), p, "overlap", random_posterior(p, 0), 1.0, 1e-3)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] != "frank_wolfe"], ids=" ".join)
+def test_it_does_not_end_at_w_0_because_that_solves_the_first_problem(kind):
+    """The best window of a sequence without a motif beats a random one with it, so that the first (14) is solved by w = 0."""
+    found, C = planted_motifs(per_class=200, length=40, order=0), 30.0
+    c = found.candidates()
+    hinge = StructuredHinge(c, found.y, found.psi, C)
+    losses = BoundLoss(LabelLoss(), c, found.y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31))
+    rows = c.offsets + torch.where(found.y == 1, torch.randint(31, (400,), generator=torch.Generator().manual_seed(0)), 0)
+    first = convex_solver(hinge, kind[0]).solve(losses, Truth(hinge, rows=rows), hinge.origin(), 0.01)
+    assert first.value == pytest.approx(C)
+    assert first.met is not None
+    block = latent_block(hinge, *kind, 1e-3 * C, Truth(hinge, rows=rows))
+    done = block.run(lambda truth: losses, max_rounds=100)
+    assert done.converged
+    assert hinge.value(block.point, losses) < 0.6 * C

@@ -1,4 +1,4 @@
-"""Every solver of (14), kernel map, norm and network trains by its configuration, on a few embedded pictures."""
+"""Every solver of (14), kind of CCCP, kernel map, norm and network trains by its configuration, on a few embedded pictures."""
 
 import copy
 
@@ -19,8 +19,11 @@ QUICK = ["experiment=minimal", "loss=overlap", "logger=csv", "extras.report=fals
 NETWORKS = ["solver=stochastic", "prediction=mlp", "conditional=mlp", "prediction.hidden=[8]", "conditional.hidden=[6,4]"]
 SPARSE = ["solver=stochastic", "data.batch_size=4", "trainer.max_epochs=60"]
 SYSTEMS = {
+    "one_slack": ["method.solver=one_slack"],
     "frank_wolfe": ["method.solver=frank_wolfe"],
     "pegasos": ["method=lsvm", "method.solver=pegasos", "method.C=30", "method.max_iter=1"],
+    "eager": ["method=ilsvm", "method.cccp=eager"],
+    "self_paced": ["method.cccp=self_paced"],
     "chi2": ["kernel_map=chi2"],
     "fourier": ["kernel_map=fourier", "kernel_map.n_components=50"],
     "nystroem": ["kernel_map=nystroem", "kernel_map.n_components=50"],
