@@ -10,7 +10,8 @@ from lvmdc.chains.hinge import ChainHinge
 from lvmdc.chains.kernels import plane_scores
 from lvmdc.objective import half_square
 from lvmdc.solvers.hinge import Point
-from lvmdc.solvers.kernels import missing, sweeps
+from lvmdc.solvers.kernels import sweeps
+from lvmdc.solvers.maxima import missing
 from lvmdc.solvers.n_slack import NSlack, Pass
 from lvmdc.solvers.one_slack import Solution
 from lvmdc.solvers.truth import Truth

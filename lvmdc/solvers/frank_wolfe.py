@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmdc.solvers import kernels
+from lvmdc.solvers import maxima
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.n_slack import SHARE, NSlack, Pass
 from lvmdc.solvers.planes import MIXTURE
@@ -143,9 +143,9 @@ class FrankWolfe(NSlack):
         starts = np.cumsum(counts) - counts
         shift = self._starts[samples] - starts
         losses = self.losses[np.arange(len(scores)) + np.repeat(shift, counts)]
-        value, where = kernels.class_maxima(scores, losses, starts, counts)
+        value, where = maxima.class_maxima(scores, losses, starts, counts)
         where += shift[:, None]
-        new, rows, classes = kernels.missing(value, where, level, p.row[samples], p.cls[samples], p.count[samples], self.total[samples], 1)
+        new, rows, classes = maxima.missing(value, where, level, p.row[samples], p.cls[samples], p.count[samples], self.total[samples], 1)
         p.add_fitting(samples[new], rows, classes)
         known = p.row[samples] != MIXTURE  # the loss of a mixture, which is never new, stands as it is
         p.loss[samples] = np.where(known, self.losses[np.maximum(p.row[samples], 0), p.cls[samples]], p.loss[samples])

@@ -161,61 +161,6 @@ def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Ar
                     block[k] -= by * vector[k]
 
 
-@njit(cache=True)
-def class_maxima(scores: Array, losses: Array, starts: Array, counts: Array) -> tuple[Array, Array]:  # pragma: no cover
-    """(n, K), (n, K): for each sample and class the greatest w·Ψ + Δ over its candidates, and the first packed row where it lies."""
-    n, classes = len(counts), scores.shape[1]
-    value = np.full((n, classes), -np.inf)
-    row = np.empty((n, classes), np.int64)
-    for i in range(n):
-        row[i] = starts[i]
-        for t in range(starts[i], starts[i] + counts[i]):
-            for k in range(classes):
-                here = scores[t, k] + losses[t, k]
-                if here > value[i, k]:
-                    value[i, k], row[i, k] = here, t
-    return value, row
-
-
-@njit(cache=True)
-def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Array) -> tuple[Array, Array]:  # pragma: no cover
-    """(n,), (n,): the first packed row of the greatest w·Ψ of each sample's own class, the known row where there is one; its score."""
-    row = np.empty(len(counts), np.int64)
-    value = np.empty(len(counts), np.float64)
-    for i in range(len(counts)):
-        top, k = starts[i], y[i]
-        for t in range(starts[i] + 1, starts[i] + counts[i]):
-            if scores[t, k] > scores[top, k]:
-                top = t
-        row[i] = known[i] if known[i] >= 0 else top
-        value[i] = scores[row[i], k]
-    return row, value
-
-
-@njit(cache=True)
-def missing(
-    value: Array, where: Array, mixed: Array, row: Array, cls: Array, count: Array, total: Array, most: int
-) -> tuple[Array, Array, Array]:  # pragma: no cover
-    """Samples, rows and classes of planes to add: up to `most` classes a sample whose maximum beats its mixture, if not there yet."""
-    n, classes = value.shape
-    found = np.empty((n * min(most, classes), 3), np.int64)
-    size = 0
-    for i in range(n):
-        if total[i] <= 0.0:
-            continue
-        order = np.argsort(-value[i])[: min(most, classes)]
-        for k in order:
-            if value[i, k] <= mixed[i]:
-                break
-            known = False
-            for p in range(count[i]):
-                known |= row[i, p] == where[i, k] and cls[i, p] == k
-            if not known:
-                found[size, 0], found[size, 1], found[size, 2] = i, where[i, k], k
-                size += 1
-    return found[:size, 0], found[:size, 1], found[:size, 2]
-
-
 @njit(cache=True, fastmath=FAST)
 def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Array, count: Array, gram: Array) -> None:  # pragma: no cover
     """The rows and columns of `gram` that new planes need; planes in different blocks are orthogonal."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmdc.solvers import kernels
+from lvmdc.solvers import kernels, maxima
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.one_slack import Met, Solution, rounding
 from lvmdc.solvers.planes import MIXTURE, Planes
@@ -177,7 +177,7 @@ class NSlack:
         w = self.w = p.w(self.truth, self.total)
         point = hinge.at(torch.from_numpy(w).to(hinge.candidates.device))
         scores = point.scores.detach().cpu().numpy()
-        value, where = kernels.class_maxima(scores, self.losses, self._starts, self._counts)
+        value, where = maxima.class_maxima(scores, self.losses, self._starts, self._counts)
         planes = np.where(p.used, self._look_up(scores, point.scores) + p.loss, 0.0)
         mixed, augmented = (p.alpha * planes).sum(axis=1), float(self.total @ value.max(axis=1))
         self.gaps = self.total * value.max(axis=1) - mixed
@@ -185,7 +185,7 @@ class NSlack:
         known = np.where(p.used, planes, -np.inf).max(axis=1)
         self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
         half = 0.5 * float(w @ w)
-        rows, own = kernels.own_maxima(scores, self._y, self._known, self._starts, self._counts)
+        rows, own = maxima.own_maxima(scores, self._y, self._known, self._starts, self._counts)
         found = Pass(
             point,
             torch.from_numpy(rows).to(hinge.y.device),
@@ -195,7 +195,7 @@ class NSlack:
         )
         p.drop_idle(PATIENCE)
         level = mixed / np.where(self.total > 0, self.total, 1.0)
-        p.add_fitting(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
+        p.add_fitting(*maxima.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
         p.loss[:] = self._look_up(self.losses, self.expected_loss)
         return found  # of the weights before new planes came, which have none
 
