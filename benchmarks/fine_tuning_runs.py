@@ -1,5 +1,6 @@
 """The trainings of fine_tuning.py: each is done once, and its measures kept in a file."""
 
+import gc
 import json
 import logging
 import time
@@ -74,6 +75,7 @@ class Trainings:
             return None
         started = time.process_time()
         found = self._tuned(training) if training.features == TUNED else self._exact(training)
+        gc.collect()  # a trainer and its module hold each other, and all features with them
         found["cpu_seconds"] = time.process_time() - started
         write_atomically(path, json.dumps({"settings": settings, "measures": found}, indent=2).encode())
         return found
