@@ -77,7 +77,8 @@ def test_objects_in_ones_own_pictures_come_with_scores_and_drawings(run, config,
         scenes.image(i).save(tmp_path / "photos" / f"{i}.png")
     Image.new("RGB", (96, 96)).save(tmp_path / "photos" / "empty.png")
     common = [f"ckpt_path='{folder}/checkpoints/last.ckpt'", f"input={tmp_path}/photos"]
-    path = predict_pictures(config("predict", *common, f"output={tmp_path}/out", f"paths.output_dir={tmp_path}"))
+    # From 36 pictures little is probable.
+    path = predict_pictures(config("predict", *common, f"output={tmp_path}/out", "min_score=0.02", f"paths.output_dir={tmp_path}"))
     content = json.loads(path.read_text())
     assert [entry["name"] for entry in content["pictures"]] == ["0.png", "1.png", "2.png", "empty.png"]
     found = content["pictures"][0]["objects"]
