@@ -85,16 +85,16 @@ class NSlack:
         self.rebase(expected_loss, truth)
         best, first = start, self.hinge.convex_value(start, expected_loss, truth.mean)
         value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
-        reachable, met = rounding(start.scores), Met(self.hinge, expected_loss)
+        reachable, met = rounding(start.scores), Met(self.hinge, expected_loss, first)
         for _ in range(self.max_iter):
             found = self.advance(tol)
-            met.look(found.point, found.latent_value)
             lower = max(lower, found.dual)
             if found.value < value:
                 best, value = found.point, found.value
+            met.look(found.point, value, found.latent_value)
             if value - lower <= max(tol, reachable * value, share * (first - value)):
                 break
-        return Solution(best, value, value - lower, met.point if met.nothing(first, value) else None)
+        return Solution(best, value, value - lower, met.point)
 
     def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
         """By how much a point may be above the optimum of another (14), by the weights of the last one: costs no pass."""

@@ -76,7 +76,7 @@ class OneSlack:
         cuts.rebase(expected_loss, mean)
         best, first = start, hinge.convex_value(start, expected_loss, mean)
         value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
-        reachable, met = rounding(start.scores), Met(hinge, expected_loss)
+        reachable, met = rounding(start.scores), Met(hinge, expected_loss, first)
         cuts.add(*hinge.violated(start.scores, expected_loss))
         for _ in range(self.max_iter):
             w, dual = cuts.combine(solve_master(cuts.gram, cuts.loss, hinge.C))
@@ -85,11 +85,10 @@ class OneSlack:
                 break
             proposal = hinge.at(w)
             best, value = line_search(hinge, expected_loss, mean, best, proposal)
-            if met.nothing(first, value):
-                met.look(proposal)
+            met.look(proposal, value)
             ahead = best.towards(proposal, self.lookahead)
             cuts.add(*hinge.violated(ahead.scores, expected_loss))
-        return Solution(best, value, value - lower, met.point if met.nothing(first, value) else None)
+        return Solution(best, value, value - lower, met.point)
 
     def state(self) -> dict[str, Any]:
         """The cuts, as tensors."""
@@ -101,32 +100,35 @@ class OneSlack:
 
 
 class Met:
-    """Of points that are looked at, the first one that has a lower (13) than w = 0 has; while there is none, that of lowest (13).
+    """Of points that are looked at, the first one that has a lower (13) than w = 0 has, or that of lowest (13) while there is none; nothing
+    at all once (14) has fallen from `first` by more than rounding.
 
     >>> from lvmdc.joint import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
-    >>> met = Met(hinge, torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    >>> met.look(hinge.at(torch.tensor([9.0, 0.0, 0.0, 9.0])))
-    >>> met.look(hinge.at(torch.tensor([0.5, 0.0, 0.0, 0.5])))
-    >>> met.look(hinge.at(torch.tensor([0.6, 0.0, 0.0, 0.6])))
+    >>> met = Met(hinge, torch.tensor([[0.0, 1.0], [1.0, 0.0]]), first=1.0)
+    >>> for size in (9.0, 0.5, 0.6):
+    ...     met.look(hinge.at(torch.tensor([size, 0.0, 0.0, size])), so_far=1.0)
     >>> met.point.w[0], met.value
     (tensor(0.5000), 0.75)
+    >>> met.look(hinge.origin(), so_far=0.9)
+    >>> print(met.point)
+    None
     """
 
-    def __init__(self, hinge: StructuredHinge, expected_loss: Tensor):
-        self.hinge, self.expected_loss = hinge, expected_loss
+    def __init__(self, hinge: StructuredHinge, expected_loss: Tensor, first: float):
+        self.hinge, self.expected_loss, self.first = hinge, expected_loss, first
         self.point: Point | None = None
         self.value, self.origin = float("inf"), hinge.value_at_origin(expected_loss)
 
-    def look(self, point: Point, value: float | None = None) -> None:
-        """At a point, whose (13) need not be computed where it is given."""
+    def look(self, point: Point, so_far: float, value: float | None = None) -> None:
+        """At a point, when the lowest (14) is `so_far`; its (13) need not be computed where it is given."""
+        if self.first - so_far > rounding(self.expected_loss) * self.first:
+            self.point, self.value = None, -float("inf")
+        if self.value < self.origin:
+            return
         value = self.hinge.value(point, self.expected_loss) if value is None else value
-        if value < self.value and self.value >= self.origin:
+        if value < self.value:
             self.point, self.value = point, value
-
-    def nothing(self, first: float, last: float) -> bool:
-        """Whether (14) fell from one value to the other by rounding alone."""
-        return first - last <= rounding(self.expected_loss) * first
 
 
 def rounding(scores: Tensor) -> float:

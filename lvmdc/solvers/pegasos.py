@@ -72,7 +72,7 @@ class Pegasos:
         """
         hinge = self.hinge
         value = first = hinge.convex_value(start, expected_loss, truth.mean)
-        point, reachable, met = start, rounding(start.scores), Met(hinge, expected_loss)
+        point, reachable, met = start, rounding(start.scores), Met(hinge, expected_loss, first)
         run = _Run(hinge, expected_loss, truth, start, self.average)
         due = 1
         for epoch in range(1, self.max_iter + 1):
@@ -86,11 +86,10 @@ class Pegasos:
             found = hinge.convex_value(here, expected_loss, truth.mean)
             if found < value:
                 point, value = here, found
-            if met.nothing(first, value):
-                met.look(here)
+            met.look(here, value)
             if value - run.lower <= max(tol, reachable * value, share * (first - value)):
                 break
-        return Solution(point, value, value - run.lower, met.point if met.nothing(first, value) else None)
+        return Solution(point, value, value - run.lower, met.point)
 
     def _batches(self, counting: np.ndarray) -> list[np.ndarray]:
         """The samples that count in an order of their own for every epoch, cut into batches."""
