@@ -12,5 +12,5 @@ FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebook_runs_without_an_error(path):
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
     assert all(cell.outputs for cell in notebook.cells if cell.cell_type == "code")

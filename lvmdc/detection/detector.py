@@ -24,6 +24,8 @@ from lvmdc.learners.base import LatentLearner
 from lvmdc.losses import CostLoss, OverlapLoss
 from lvmdc.segments import segment_argmax, segment_max
 
+NOTHING = 1e-6  # ‖w‖ grows with C at least as long as slack is left: this share of it is w = 0 but for rounding
+
 
 class Detector(BaseEstimator):
     """Finds the objects of K classes in pictures, from labels that say which classes a picture shows, not where or how many.
@@ -123,7 +125,7 @@ class Detector(BaseEstimator):
         cost = max(2.0, 2.0 * lack / there) if self.miss_cost == "balanced" else float(self.miss_cost)
         places = None if h is None else as_table(candidates, h, "h")[:, k]
         learner = self._fit_column(self._make(cost), candidates, column, places, self._start(candidates, column))
-        if not bool(learner.coef_.any()):
+        if float(learner.coef_.norm()) <= NOTHING * learner.C:
             warnings.warn(
                 f"class {k} learned nothing, w = 0: try miss_cost above {cost:g}, other starts (init, n_init) or a larger C",
                 ConvergenceWarning,

@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from torchvision.ops import box_iou
 
-from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, LabelledBoxes, OverlapLoss, Supervised
+from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, LabelledBoxes, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.detection import Detector, told_candidates
 from lvmdc.detection.labels import balanced
 from lvmdc.metrics import average_precision, corloc_by_class
@@ -155,8 +155,8 @@ def test_a_class_in_most_pictures_is_found_all_the_same():
 
 def test_a_class_that_learned_nothing_is_named():
     candidates, labels, _ = planted()
-    with pytest.warns(ConvergenceWarning, match=r"class 0 learned nothing, w = 0: try miss_cost above 1"):
-        Detector(LSVM(OverlapLoss(), C=10.0, init="uniform"), start="learner", miss_cost=1.0).fit(candidates, labels)
+    with pytest.warns(ConvergenceWarning, match=r"class 2 learned nothing, w = 0: try miss_cost above 1"):
+        Detector(LSVM(ZeroOneLoss(), C=10.0, init="uniform"), start="learner", miss_cost=1.0).fit(candidates, labels)
 
 
 def test_balanced_misses_cost_as_many_as_there_are_pictures_without_the_class():
