@@ -18,7 +18,7 @@ from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
-from lvmdc.learners.keeping import Resumable
+from lvmdc.learners.keeping import Ended, Resumable
 from lvmdc.learners.training import Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
 from lvmdc.solvers.choice import Rounds, WSolver
@@ -135,6 +135,8 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
 
     def step(self) -> dict[str, float]:
         """One outer iteration; its row of the history."""
+        if isinstance(self._training, Ended):
+            raise RuntimeError("this training went on under another C: to go on here, call begin and load_state_dict with its state_dict")
         started, self.n_iter_ = time.perf_counter(), self.n_iter_ + 1
         row = self._step()
         w = self._training.point.w
