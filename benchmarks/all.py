@@ -29,7 +29,7 @@ MAMMALS = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"
 HEAD = """One core unless said; CPU time; ratios are within one run.
 
 A pass, the unit of `cost`, is torch's `features @ W.T` on the packed features of the training part. The package's own compiled product
-takes about half of that (`lsvm_passes.py` prints both), so that a training may cost less than the passes it makes."""
+takes about half of that (`lsvm_passes.py` prints both): the floor of a training that makes P passes is a cost of about P / 2."""
 
 
 class Page(NamedTuple):
