@@ -9,7 +9,15 @@ from hydra.utils import instantiate
 from lvmdc.losses import OverlapLoss, pairwise
 from lvmdc.training.run import train
 
-OVERRIDES = ["experiment=minimal", "loss=overlap", "method.C=5", "method.tol=1e-6", "method.max_iter=3", "logger=csv", "extras.report=false"]
+OVERRIDES = [
+    "experiment=minimal",
+    "loss=overlap",
+    "method.C=5",
+    "method.tol=1e-6",
+    "method.max_iter=3",
+    "logger=csv",
+    "extras.report=false",
+]
 METHODS = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "method").glob("*.yaml"))
 pytestmark = pytest.mark.filterwarnings("ignore:.*stopped at max_iter")
 
