@@ -6,7 +6,9 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
+from lvmdc import mapped, storage
 from lvmdc.losses import OverlapLoss, pairwise
+from lvmdc.solvers.plane_vectors import PlaneVectors
 from lvmdc.training.run import train
 
 OVERRIDES = [
@@ -32,11 +34,10 @@ def run(config, small, tmp_path):
     return trained
 
 
-def assert_same(one: tuple[dict[str, float], dict], two: tuple[dict[str, float], dict]) -> None:
-    assert one[0] == pytest.approx(two[0], abs=1e-5)
-    assert torch.allclose(one[1]["coef"], two[1]["coef"], rtol=0, atol=1e-5)
-    objectives = [[row["objective"] for row in learned["history"]] for _, learned in (one, two)]
-    assert objectives[0] == pytest.approx(objectives[1], abs=1e-5)
+def assert_same(one: tuple[dict[str, float], dict], two: tuple[dict[str, float], dict], within: float = 1e-5) -> None:
+    assert one[0] == pytest.approx(two[0], abs=within)
+    assert torch.allclose(one[1]["coef"], two[1]["coef"], rtol=0, atol=within)
+    assert one[1]["history"][-1]["objective"] == pytest.approx(two[1]["history"][-1]["objective"], abs=within)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -60,3 +61,21 @@ def test_a_small_budget_for_losses_gives_the_numbers_of_none(method, run, monkey
     kept.clear()
     assert_same(run("tight", f"method={method}", "method.memory_budget=30000"), free)
     assert not kept
+
+
+@pytest.mark.parametrize("method", ["disc", "lsvm"])
+def test_features_on_disk_stay_there_and_no_more_is_copied_than_the_budget(method, run, tmp_path, monkeypatch):
+    tables, reserve = [], PlaneVectors._reserve
+
+    def watched(vectors, dtype):
+        reserve(vectors, dtype)
+        tables.append((mapped.is_mapped(vectors.hinge.candidates.features), vectors.data.nbytes))
+
+    monkeypatch.setattr(PlaneVectors, "_reserve", watched)
+    free = run("free", f"method={method}", f"paths.cache_dir={tmp_path}/cache")
+    assert not tables
+    monkeypatch.setattr(storage, "MAP_ABOVE", 1)
+    tight = run("tight", f"method={method}", "method.memory_budget=400000", f"paths.cache_dir={tmp_path}/cache")
+    assert_same(tight, free, within=1e-4)  # planes come in another order
+    assert tables
+    assert all(is_mapped and size <= 400_000 for is_mapped, size in tables)
