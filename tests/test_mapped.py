@@ -12,7 +12,7 @@ from learners.problems import problem
 from numba import njit
 
 from lvmdc import DISC, LSVM, Candidates, LabelLoss, ZeroOneLoss, mapped, storage
-from lvmdc.joint import ClassBlocks, product, transposed_product
+from lvmdc.joint import ClassBlocks, mixed_features, product, transposed_product
 from lvmdc.mapped import is_mapped, release, row_chunks, take
 from lvmdc.solvers import kernels
 from lvmdc.solvers.hinge import StructuredHinge
@@ -82,6 +82,8 @@ def test_a_pass_holds_no_more_of_a_file_than_a_chunk(tmp_path, monkeypatch, dtyp
     path = tmp_path / "features.npy"
     assert float(product(features, table).sum()) == features.numel() * 2
     transposed_product(features, torch.ones(len(features), 1))
+    assert held(path) < size // 4
+    mixed_features(Candidates(features, [len(features) // 2] * 2), torch.ones(len(features)))
     assert held(path) < size // 4
     for part in row_chunks(features):
         assert part.numel() <= 1 << 18
