@@ -65,7 +65,7 @@ def learn(path: Path, method: str, budget: int, iterations: int) -> dict[str, fl
     while not model.converged_ and model.n_iter_ < iterations:
         row = model.step()
     seconds = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - worked, "checked": checked}
-    return {"ready": ready, "peak": held("VmHWM"), "at_end": held("VmRSS"), **seconds, **row}
+    return {"ready": ready, "peak": held("VmHWM"), "at_end": held("VmRSS"), **row, **seconds}
 
 
 def main() -> None:

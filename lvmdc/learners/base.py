@@ -21,6 +21,7 @@ from lvmdc.learners import checks
 from lvmdc.learners.keeping import Ended, Resumable
 from lvmdc.learners.training import Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
+from lvmdc.memory import memory_budget
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.start import Init
 
@@ -184,6 +185,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         for name in ("max_iter", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        memory_budget(torch.device("cpu"), self.memory_budget)
 
     def check_over_ranks(self) -> None:
         """Refuse what cannot be learned over several ranks: a rank may know no more of the others' samples than sums."""
