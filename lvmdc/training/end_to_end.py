@@ -18,14 +18,16 @@ from lvmdc.training import optimisers
 from lvmdc.training.augmentation import Augmentation
 from lvmdc.training.batch_objective import batch_objective
 from lvmdc.training.data import Samples
+from lvmdc.training.epochs import PlannedEpochs
 from lvmdc.training.exact_heads import check_linear, load_heads, solve_heads
 from lvmdc.training.optimisers import OptimizerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_precision
+from lvmdc.training.refusals import check_hold, check_precision
 from lvmdc.training.region_features import RegionFeatures
 from lvmdc.training.stochastic import StochasticModule
 
 Heads = Literal["exact", "steps"]
+Hold = bool | Literal["all"]
 FINE = 10  # times as many steps as are planned count as taken by w, where it starts at its optimum: it is to follow, not to search
 GENTLE = 0.1  # of the usual rate of θ, where it starts at its optimum
 
@@ -51,11 +53,12 @@ class EndToEndModule(StochasticModule):
         finish: `exact`: in the last epoch w and θ go to the optimum on the features that were learned, from the h* of the learned w.
         hold: with `begin=exact`, h* and θ stay where the exact solver left them while w and the network learn, as h* does in a round of
             CCCP. Otherwise h* follows w with every step, and a network that is free to choose its own targets may learn to see the
-            class in any window.
+            class in any window. `all`: w stays there too, and the network learns alone.
         options: those of `StochasticModule`.
     """
 
     learns_features = True
+    epochs: PlannedEpochs
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class EndToEndModule(StochasticModule):
         theta_to_backbone: bool = True,
         begin: Heads = "exact",
         finish: Heads = "exact",
-        hold: bool = False,
+        hold: Hold = False,
         **options: Any,
     ):
         if begin == "exact":
@@ -87,10 +90,9 @@ class EndToEndModule(StochasticModule):
         self.regions = RegionFeatures(self.network)
         self.augmentation, self.optimizer_backbone = augmentation, optimizer_backbone
         self.frozen_epochs, self.alternate, self.clip, self.theta_to_backbone = frozen_epochs, alternate, clip, theta_to_backbone
-        if hold and begin != "exact":
-            raise ValueError(f"hold keeps h* where the exact solver left it, so that begin must be 'exact', but it is {begin!r}")
+        check_hold(hold, begin, alternate, frozen_epochs, options)
         self.begin, self.finish, self.hold = begin, finish, hold
-        self.epochs.tol = -math.inf  # it ends when the rate of the network has come to zero, not before
+        self.epochs = PlannedEpochs()
         self._turn = 0
 
     # ---- making ready --------------------------------------------------------------------------------------------
@@ -109,7 +111,7 @@ class EndToEndModule(StochasticModule):
     def configure_optimizers(self) -> Any:
         super().configure_optimizers()
         weights = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        steps = max(1, self._steps * max(1, self._planned - self.frozen_epochs) // (2 if self.alternate else 1))
+        steps = max(1, self._steps * (self._planned - self._waiting) // (2 if self.alternate else 1))
         self.steppers.append(optimisers.default_for_backbone(weights, steps, self.optimizer_backbone))
         return tuple(stepper.configuration() for stepper in self.steppers)
 
@@ -137,6 +139,8 @@ class EndToEndModule(StochasticModule):
         return optimisers.default_for_theta(theta, self.samples.candidates, factor)
 
     def on_train_start(self) -> None:
+        self.epochs.planned = self._planned
+        self.epochs.converged = self.epochs.enough()  # a run that is resumed may have other plans than it had
         if self.epochs.rows:  # resumed: the network is another than it was in setup
             self._look()
         super().on_train_start()
@@ -152,16 +156,23 @@ class EndToEndModule(StochasticModule):
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
-        self._turn = batch_idx
+        self._turn = (self.current_epoch - self._waiting) * self._steps + batch_idx  # over epochs: one may be a single batch
         super().training_step(batch, batch_idx)
 
     @property
+    def _waiting(self) -> int:
+        """For how many epochs the network stays as it was."""
+        return max(self.warmup_epochs, self.frozen_epochs)
+
+    @property
     def _frozen(self) -> bool:
-        return self._warm or self.current_epoch < self.frozen_epochs
+        return self.current_epoch < self._waiting
 
     @property
     def _moving(self) -> list[Stepper]:
-        heads = self.steppers[:1] if self.hold else [stepper for stepper in super()._moving if stepper is not self.steppers[-1]]
+        heads = [stepper for stepper in super()._moving if stepper is not self.steppers[-1]]
+        if self.hold:
+            heads = [] if self.hold == "all" else heads[:1]
         if self._frozen:
             return heads
         if not self.alternate:
@@ -176,7 +187,7 @@ class EndToEndModule(StochasticModule):
                 seen = self.regions(super()._to_learn_from().subset(index.cpu()), self.augmentation).to(self.device)
             batch = replace(batch, bound=batch.bound.on(self._cut(seen)))
         with torch.autocast(self.device.type, enabled=False):  # the network alone gains by half precision
-            return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(batch, self._warm or self.hold)
+            return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(batch, self._warm or bool(self.hold))
 
     def _cut(self, seen: Candidates) -> Candidates:
         if self.theta_to_backbone:
@@ -196,10 +207,6 @@ class EndToEndModule(StochasticModule):
             if self.finish == "exact" and self.current_epoch + 1 >= self._planned:
                 load_heads(pair, solve_heads(self.learner, self.samples, pair.prediction().scores(self.samples.candidates)))
             super()._end_epoch(pair)
-
-    def on_train_end(self) -> None:
-        self.epochs.converged = True  # as many epochs as were asked for
-        super().on_train_end()
 
     # ---- using ---------------------------------------------------------------------------------------------------
 

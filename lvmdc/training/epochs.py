@@ -42,8 +42,12 @@ class Epochs:
         before, passes = (self.rows[-1]["objective"], passes + int(self.rows[-1]["passes"])) if self.rows else (self.origin, passes)
         row = {"iteration": len(self.rows) + 1, **objective.terms(), **measures}
         self.rows.append(row | {"decrease": before - objective.value, "passes": passes, "seconds": seconds})
-        self.converged = self.change() <= self.tolerance()
+        self.converged = self.enough()
         return self.rows[-1]
+
+    def enough(self) -> bool:
+        """Whether learning may end."""
+        return self.change() <= self.tolerance()
 
     def change(self) -> float:
         """How far apart the last three averages of (11) lie; infinite while there are too few epochs."""
@@ -74,3 +78,33 @@ class Epochs:
     def load(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
         self.rows, self.converged, self.origin = [dict(row) for row in state["history"]], state["converged"], state["origin"]
+
+
+class PlannedEpochs(Epochs):
+    """The same where learning ends after so many epochs, whatever (11) does: rates fall to zero over them, and the last one settles.
+
+    Args:
+        planned: how many; 0 while it is not known.
+
+    >>> epochs = PlannedEpochs(planned=2)
+    >>> for _ in range(2):
+    ...     row = epochs.add(Objective(0.5, 0.0, 1.0, 0.0, C=1.0, beta=0.1), {}, passes=1, seconds=0.0)
+    ...     epochs.converged
+    False
+    True
+    """
+
+    def __init__(self, planned: int = 0):
+        super().__init__(tol=math.inf)
+        self.planned = planned
+
+    def enough(self) -> bool:
+        return len(self.rows) >= self.planned
+
+    def warn_if_unfinished(self) -> None:
+        if self.converged:
+            return
+        message = (
+            f"learning stopped after {len(self.rows)} of {self.planned} epochs, before rates had come to zero and w and θ were settled"
+        )
+        warnings.warn(f"{message}; resume it by ckpt_path=…, or plan fewer by trainer.max_epochs", ConvergenceWarning, stacklevel=3)

@@ -34,7 +34,7 @@ def solve_heads(learner: LatentLearner, samples: TrainingSet, scores: Tensor | N
 
 def check_linear(learner: LatentLearner, options: dict[str, Any]) -> None:
     """Refuse heads that the exact solver cannot solve."""
-    own = options.get("prediction") is not None or options.get("conditional") is not None
+    own = options.get("prediction") or options.get("conditional")  # a group that is empty says none
     if own or not isinstance(getattr(learner, "conditional", "log_linear"), str):
         raise ValueError(
             "begin and finish must be 'steps' where prediction or conditional is a network: the exact solver is for linear ones"

@@ -73,6 +73,27 @@ def check_precision(precision: str) -> None:
         raise ValueError("trainer.precision must be bf16-mixed, 32-true or 64-true for solver=end_to_end, but it is 16-mixed")
 
 
+def check_hold(hold: Any, begin: str, alternate: bool, frozen_epochs: int, options: dict[str, Any]) -> None:
+    """Refuse what would move w and θ that are held, or leave nothing to move.
+
+    >>> check_hold("all", "exact", alternate=False, frozen_epochs=0, options={})
+    """
+    if hold not in (False, True, "all"):
+        raise ValueError(f"hold must be false, true or 'all', but it is {hold!r}")
+    if not hold:
+        return
+    if begin != "exact":
+        raise ValueError(f"hold keeps h* where the exact solver left it, so that begin must be 'exact', but it is {begin!r}")
+    for name in ("optimizer_theta", *(["optimizer_w"] if hold == "all" else [])):
+        if options.get(name) is not None:
+            raise ValueError(
+                f"hold={hold!r} keeps {name.removeprefix('optimizer_')} where the exact solver left it, but {name} would move it"
+            )
+    if hold == "all" and (alternate or frozen_epochs):
+        found = f"they are {alternate} and {frozen_epochs}"
+        raise ValueError(f"hold='all' lets the network alone learn, so that alternate must be false and frozen_epochs 0, but {found}")
+
+
 def check_kind(learned: dict[str, Any], network: bool) -> None:
     """Refuse the P_w of a checkpoint where it is a network here and linear there, or the other way."""
     if (learned["coef"] is None) != network:

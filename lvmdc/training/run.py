@@ -96,8 +96,9 @@ def check_no_sweep(trainer: pl.Trainer) -> None:
 def check_networks(cfg: DictConfig) -> None:
     """Refuse a network that the solver would not see."""
     for name in ("prediction", "conditional"):
-        if cfg.get(name) and name not in cfg.solver:
-            raise ValueError(f"{name}= asks for a network, which only solver=stochastic learns, but the solver is {cfg.solver._target_}")
+        if cfg.get(name) and not cfg.solver.get(name):
+            solver = cfg.solver._target_
+            raise ValueError(f"{name}= asks for a network, which solver=stochastic and end_to_end learn, but the solver is {solver}")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:

@@ -58,22 +58,23 @@ def train(module, data, epochs=2, ckpt_path=None, callbacks=(), **settings):
 
 
 class Tiny(RegionNetwork):
-    """Two smooth convolutions in double precision."""
+    """Two smooth convolutions in double precision, to a map of four cells."""
 
-    def __init__(self, **settings):
+    def __init__(self, channels, **settings):
         super().__init__("small_cnn", weights=None, stride=8, longer_side=16, **settings)
         torch.manual_seed(0)
         self.trunk = nn.Sequential(
-            nn.Conv2d(3, 2, 3, stride=4, padding=1), nn.Softplus(), nn.Conv2d(2, 2, 3, stride=2, padding=1), nn.Tanh()
+            nn.Conv2d(3, 2, 3, stride=4, padding=1), nn.Softplus(), nn.Conv2d(2, channels, 3, stride=2, padding=1), nn.Tanh()
         )
-        self.channels = 2
+        self.channels = channels
         self.double()
 
 
 @pytest.mark.parametrize("learner", [DISC, LSVM, SoftDISC])
 @pytest.mark.parametrize("theta_bound", ["slack", "prediction"])
 @pytest.mark.parametrize("theta_grid", [None, 2])
-def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, theta_bound, theta_grid):
+@pytest.mark.parametrize("channels", [2, 5])  # fewer than cells, and more: the two ways of `roi_pool`
+def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, theta_bound, theta_grid, channels):
     """Through P_w, P_θ, the length, RoIAlign and the network, in w, θ and the network's weights."""
     if learner is not DISC and (theta_bound, theta_grid) != ("slack", None):
         pytest.skip("has one form")
@@ -81,9 +82,9 @@ def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, the
     pictures = PictureSet([rng.integers(0, 256, (16, 16, 3), dtype=np.uint8) for _ in range(2)], ["a", "b"], [0, 1])
     data = LatentDataModule(pictures, WindowGrid(size=(8, 8), stride=4), Learned(), fraction=0.5, progress=False)
     samples = data._of_pictures().subset(torch.tensor([0, 1]))
-    network = Tiny(theta_grid=theta_grid).train()
+    network = Tiny(channels, theta_grid=theta_grid).train()
     given = learner(**SETTINGS) if learner is not DISC else DISC(theta_bound=theta_bound, **SETTINGS)
-    d, d_theta = 2, 2 * (theta_grid or 1) ** 2
+    d, d_theta = channels, channels * (theta_grid or 1) ** 2
     w, theta = torch.randn(2, d, dtype=torch.float64) / 8, torch.randn(2, d_theta, dtype=torch.float64) / 8
     regions, unknown = RegionFeatures(network), torch.full((2,), -1)
     names, weights = zip(*((name, p.detach().clone().requires_grad_()) for name, p in network.named_parameters()), strict=True)
@@ -330,9 +331,13 @@ def test_features_that_would_not_be_looked_at_are_refused(make, features, messag
 
 
 def test_no_device_is_named():
+    """In no file that a step goes through."""
     package = Path(lvmdc.__file__).parent
-    for name in ("features/regions.py", "features/length_norm.py", "training/end_to_end.py", "training/region_features.py"):
-        assert not re.search(r"cuda|[\"']cpu[\"']", (package / name).read_text(encoding="utf-8"))
+    features = ("length_norm", "regions", "roi_pool", "small_cnn", "trunk")
+    training = ("augmentation", "batch_objective", "batches", "dual_averaging", "end_to_end", "exact_heads", "kept_pictures", "module")
+    training += ("networks", "norms", "optimisers", "pair", "region_features", "stochastic")
+    for file in [*(package / "features" / f"{name}.py" for name in features), *(package / "training" / f"{name}.py" for name in training)]:
+        assert not re.search(r"cuda|[\"']cpu[\"']", file.read_text(encoding="utf-8")), file.name
 
 
 @pytest.mark.parametrize(("backbone", "weights"), [("efficientnet_lite0", "default"), ("mobilenet_v3_small", None)])

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from hydra.utils import instantiate
 
 from lvmdc.data import cluttered_digits
@@ -62,3 +63,25 @@ def test_no_configuration_but_the_trainers_names_a_device():
     configs = Path(__file__).resolve().parents[2] / "configs"
     names = re.compile(r"^\s*(device|accelerator):(?! null\b)", re.MULTILINE)
     assert [path for path in configs.rglob("*.yaml") if path.parent.name != "trainer" and names.search(path.read_text())] == []
+
+
+STEPS = ["solver.begin=steps", "solver.finish=steps", "prediction.hidden=[8]", "conditional.hidden=[6]"]
+
+
+def test_networks_for_both_distributions_learn_with_the_one_that_describes(config, tmp_path):
+    folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "callbacks=checkpoint", "trainer.max_epochs=2"]
+    measures = train(config("train", *QUICK, "prediction=mlp", "conditional=mlp", *STEPS, *folder))
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    learned = torch.load(path, weights_only=True)["lvmdc"]["learned"]
+    assert learned["coef"] is None
+    assert {value.shape[0] for name, value in learned["prediction"].items() if name.endswith("weight")} == {8, 6}  # hidden, classes
+    assert any(value.shape[0] == 6 for value in learned["theta"].values())
+    found = evaluate_checkpoint(config("eval", f"ckpt_path={path}", f"paths.output_dir={tmp_path}/eval"))
+    assert found == pytest.approx({name.removeprefix("test/"): value for name, value in measures.items()}, rel=1e-5)
+
+
+@pytest.mark.parametrize("network", ["prediction=mlp", "conditional=mlp"])
+def test_a_network_that_the_exact_solver_would_have_to_solve_is_refused(network, config, tmp_path):
+    folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
+    with pytest.raises(ValueError, match="begin and finish must be 'steps' where prediction or conditional is a network"):
+        train(config("train", *QUICK, network, *folder))

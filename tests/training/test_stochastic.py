@@ -79,6 +79,17 @@ def test_objective_is_within_two_percent_of_the_exact_solver(name):
     assert y_hat.shape == h_hat.shape == data.test.y.shape
 
 
+def test_with_patience_all_but_a_fiftieth_is_gained_of_what_can_be():
+    """From w = 0, where the problem is convex: objectives far from zero lie close to each other whatever was learned."""
+    data = tiny_data()
+    exact = Supervised(loss=OverlapLoss(), C=10.0).fit(data.train.candidates, data.train.y, h=data.train.h)
+    module = StochasticModule(Supervised(loss=OverlapLoss(), C=10.0), patience=20)
+    train(module, data, epochs=400)
+    assert module.epochs.converged
+    gained, possible = (module.epochs.origin - value for value in (module.history()[-1]["objective"], exact.objective_))
+    assert 0.98 * possible <= gained <= 1.001 * possible
+
+
 def test_it_stops_by_itself():
     module = StochasticModule(LSVM(loss=LabelLoss(), C=1.0, init="central"))
     trainer = train(module, tiny_data(), epochs=200)

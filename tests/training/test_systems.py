@@ -58,8 +58,11 @@ def test_it_trains_by_its_configuration(system, config, small, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["prediction=mlp"], "prediction= asks for a network, which only solver=stochastic learns, but the solver is .*ExactModule"),
-        (["conditional=mlp"], "conditional= asks for a network, which only solver=stochastic learns"),
+        (
+            ["prediction=mlp"],
+            "prediction= asks for a network, which solver=stochastic and end_to_end learn, but the solver is .*ExactModule",
+        ),
+        (["conditional=mlp"], "conditional= asks for a network, which solver=stochastic and end_to_end learn"),
         (["solver=stochastic", "method=lsvm", "conditional=mlp"], "conditional is the P_θ of DISC, but the learner is LSVM"),
         (["solver=stochastic", "prediction=mlp", "solver.norm=l1"], "norm='l1' is for a linear P_w"),
         (["solver=stochastic", "prediction=mlp", "prediction.hidden=[]"], "hidden must name at least one layer"),
