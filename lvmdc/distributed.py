@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.nn.functional import all_reduce
 
 from lvmdc.candidates import ArrayLike, Candidates, as_tensor
 
@@ -116,6 +117,15 @@ def n_samples(candidates: Candidates) -> int:
     return len(candidates) if candidates.shard is None else candidates.shard.samples[-1]
 
 
+def n_candidates(candidates: Candidates) -> int:
+    """T of the whole set.
+
+    >>> n_candidates(Candidates(torch.eye(3), [2, 1]))
+    3
+    """
+    return candidates.n_candidates if candidates.shard is None else candidates.shard.candidates[-1]
+
+
 def total(candidates: Candidates, values: Tensor) -> Tensor:
     """The sum of what each rank has, on every rank.
 
@@ -151,6 +161,18 @@ def highest(candidates: Candidates, value: float) -> float:
     found = torch.tensor(value, dtype=torch.float64, device=candidates.device)
     dist.all_reduce(found, dist.ReduceOp.MAX, group=candidates.shard.group)
     return float(found)
+
+
+def row_mean(values: Tensor) -> Tensor:
+    """The mean of the values (m,) of all ranks, which all call it; differentiable, also in those of the others.
+
+    >>> row_mean(torch.tensor([1.0, 2.0]))
+    tensor(1.5000)
+    """
+    if ranks()[1] == 1:
+        return values.mean()
+    found = all_reduce(torch.stack([values.sum(), values.new_tensor(float(len(values)))]))
+    return found[0] / found[1]
 
 
 def told_by_first(value: Any) -> Any:
