@@ -60,6 +60,7 @@ class Pictures(Callback):
 
 def end(signum: int, frame: object) -> None:
     """What a job does when it is told to end, as SLURM tells one whose time is over: at once, with the code that shells give for it."""
+    signal.signal(signum, signal.SIG_IGN)  # whoever sends it may send it twice
     raise SIGTERMException(128 + signum)
 
 

@@ -11,12 +11,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from learners.problems import problem
-from PIL import Image
 from torch import nn
+from training.noise import Noise
 
 from lvmdc import DISC, LSVM, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
 from lvmdc.data import cluttered_digits
-from lvmdc.data.candidate_set import CandidateSet
 from lvmdc.distributed import Shard, divide
 from lvmdc.features import Learned, RegionNetwork
 from lvmdc.proposals.grid import WindowGrid
@@ -27,23 +26,6 @@ from lvmdc.training.ranks import RanksStrategy
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lvmdc.learners.ConvergenceWarning")
 EPOCHS, BROKEN = 3, 2  # epochs of a training, and of one that another number of ranks goes on with
 RESUMED = ["DISC", "sparse"]
-
-
-class Noise(CandidateSet):
-    """A problem in float64, so that the order of a sum shows in the last digits alone."""
-
-    def __init__(self, phi):
-        self.problem = problem(5, n=35, d=6, most=7, phi=phi)
-        super().__init__(["a", "b", "c"], self.problem.y, self.problem.h)
-
-    def candidates(self):
-        return self.problem.candidates
-
-    def image(self, i):
-        return Image.new("RGB", (8, 8))
-
-    def places(self, i):
-        return self.problem.candidates.subset([i]).boxes
 
 
 def network(seed):
