@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -16,6 +17,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.nn.functional import all_reduce
 
+from lvmdc import storage
+from lvmdc.arrays import checked_counts
 from lvmdc.candidates import ArrayLike, Candidates, as_tensor
 
 Axis = Literal["samples", "candidates"]
@@ -58,11 +61,38 @@ def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = No
     at = place(candidates.counts, group)
     if at is None:
         return candidates, *arrays
-    for values in arrays:
-        if values is not None and len(values) != len(candidates):
-            raise ValueError(f"shard needs arrays of {len(candidates)} values, one a sample, but one has {len(values)}")
     one, two = at.samples[at.rank], at.samples[at.rank + 1]
-    return candidates.part(one, two, at), *(None if values is None else values[one:two] for values in arrays)
+    return candidates.part(one, two, at), *_of_rank(at, arrays)
+
+
+def load_shard(path: str | Path, *of_samples: ArrayLike | None, group: Any = None, mmap: bool | None = None) -> tuple[Any, ...]:
+    """`shard` of what `Candidates.save` wrote. Features of the other ranks are neither checked nor read, unless they were compressed;
+    `Candidates.load` goes through all of them once."""
+    if ranks(group)[1] == 1:
+        return shard(Candidates.load(path, mmap), *of_samples)
+    arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap)
+    counts, where = arrays.pop("counts"), str(path)
+    try:
+        for name, values in arrays.items():
+            if len(values) != len(arrays["features"]):
+                raise ValueError(f"{name} must have {len(arrays['features'])} rows, as features has, but it has {len(values)}")
+        at = place(checked_counts(counts, len(arrays["features"])), group)
+        assert at is not None
+        one, two, first, last = (bounds[at.rank + i] for bounds in (at.samples, at.candidates) for i in (0, 1))
+        where = f"{path}, rows {first} to {last - 1}, those of rank {at.rank}"
+        own = Candidates(counts=counts[one:two], **{name: values[first:last] for name, values in arrays.items()})
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    own.shard = at
+    return own, *_of_rank(at, [None if values is None else as_tensor(values) for values in of_samples])
+
+
+def _of_rank(at: Shard, arrays: list[Tensor | None]) -> list[Tensor | None]:
+    n = at.samples[-1]
+    for values in arrays:
+        if values is not None and len(values) != n:
+            raise ValueError(f"shard needs arrays of {n} values, one a sample, but one has {len(values)}")
+    return [None if values is None else values[at.samples[at.rank] : at.samples[at.rank + 1]] for values in arrays]
 
 
 def ranks(group: Any = None) -> tuple[int, int]:
