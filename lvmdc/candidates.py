@@ -17,7 +17,7 @@ from lvmdc.mapped import take
 from lvmdc.selection import checked_choice, checked_index, rows_of
 
 if TYPE_CHECKING:
-    from lvmdc.distributed import Shard
+    from lvmdc.shards import Shard
 
 __all__ = ["ArrayLike", "Candidates", "Latent", "as_tensor"]
 
