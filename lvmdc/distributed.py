@@ -51,9 +51,9 @@ def total(candidates: Candidates, values: Tensor) -> Tensor:
     """
     if candidates.shard is None:
         return values
-    values = values.detach().clone()
-    dist.all_reduce(values, group=candidates.shard.group)
-    return values
+    found = values.detach().to(candidates.device, copy=True)  # where ranks can send it from
+    dist.all_reduce(found, group=candidates.shard.group)
+    return found.to(values.device)
 
 
 def mean(candidates: Candidates, values: Tensor, dim: int = 0) -> Tensor:

@@ -99,8 +99,8 @@ class BatchObjective:
                 Conditional(batch.candidates, batch.y, p).entropy(),
             )
             sums += torch.stack([part.double().sum() for part in parts]).cpu()
-        sums = distributed.total(samples.candidates, sums.to(samples.candidates.device))
-        xi, diversity, loss, error, entropy = (sums / distributed.n_samples(samples.candidates)).tolist()
+        whole = distributed.total(samples.candidates, sums) / distributed.n_samples(samples.candidates)
+        xi, diversity, loss, error, entropy = whole.tolist()
         theta_norm = self.J * float(half_squares(self.p_theta)) if self.p_theta is not None else 0.0
         (w_norm,) = [half_squares(self.p_w)] if self.norm == "l2" else [norm_value(self.norm, w) for w in self.p_w.parameters()]
         objective = Objective(float(w_norm), theta_norm, xi, diversity, self.C, self.beta)

@@ -94,7 +94,7 @@ class TrainingSet:
         shift = self.candidates.offsets[index] - here.offsets  # (m,): from a row of the batch to one of the set
         rows = torch.arange(here.n_candidates, device=here.device) + shift.repeat_interleave(here.counts)
         known = self.known[index]
-        bound = BoundLoss(AtRows(self.loss, rows), here, self.y[index], self.n_classes, self.limit)
+        bound = BoundLoss(AtRows(self.loss, rows + distributed.first_row(self.candidates)), here, self.y[index], self.n_classes, self.limit)
         return Batch(bound, self.start[rows], torch.where(known >= 0, known - shift, -1), share)
 
     def chunks(self) -> Iterator[Batch]:

@@ -14,7 +14,7 @@ from learners.problems import problem
 from torch import nn
 from training.noise import Noise
 
-from lvmdc import DISC, LSVM, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
+from lvmdc import DISC, LSVM, FunctionLoss, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
 from lvmdc.data import cluttered_digits
 from lvmdc.distributed import Shard, divide
 from lvmdc.features import Learned, RegionNetwork
@@ -26,6 +26,11 @@ from lvmdc.training.ranks import RanksStrategy
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lvmdc.learners.ConvergenceWarning")
 EPOCHS, BROKEN = 3, 2  # epochs of a training, and of one that another number of ranks goes on with
 RESUMED = ["DISC", "sparse"]
+
+
+def by_row(y1, h1, y2, h2):
+    """A loss that knows something of every candidate of the whole set."""
+    return torch.where(y1 == y2, (h1.double().sin() - h2.double().sin()).abs() / 2, 1.0)
 
 
 def network(seed):
@@ -137,13 +142,17 @@ def test_training_by_mini_batches_goes_on_over_another_number_of_ranks(ranks, fo
 @pytest.mark.parametrize("world", [2, 3, 7])
 @pytest.mark.parametrize("size", [1, 4, 20])
 def test_the_shares_of_a_batch_make_up_its_mean_whatever_the_number_of_ranks(world, size):
-    c, n = problem(5, n=20, most=4).candidates, 20
-    bounds = divide(c.counts, world)
-    values, index = torch.rand(n, dtype=torch.float64), torch.randperm(n)[:size]
-    found = 0.0
-    for r in range(world):
-        at = Shard(*bounds, rank=r)
-        part = c.part(at.samples[r], at.samples[r + 1], at)
-        own, share = TrainingSet(part, torch.zeros(len(part)), ZeroOneLoss(), 1, torch.zeros(0), torch.zeros(0)).own(index)
-        found += share * float(values[at.samples[r] : at.samples[r + 1]][own].mean()) / world
-    assert found == pytest.approx(float(values[index].mean()), abs=1e-12)
+    c = problem(5, n=20, most=4).candidates
+    bounds, index = divide(c.counts, world), torch.randperm(20, generator=torch.Generator().manual_seed(size))[:size]
+
+    def diversity(candidates):
+        """The mean over a batch, with its share in the whole."""
+        every, none = torch.zeros(candidates.n_candidates), torch.full((len(candidates),), -1)
+        batch = TrainingSet(candidates, none + 1, FunctionLoss(by_row, latent="row"), 1, every, none).batch(index)
+        p = torch.ones(batch.candidates.n_candidates, dtype=torch.float64)
+        return batch.share * float(batch.bound.diversity(p).mean())
+
+    shards = [Shard(*bounds, rank=r) for r in range(world)]
+    parts = [c.part(at.first("samples"), at.samples[at.rank + 1], at) for at in shards]
+    assert sum(diversity(part) for part in parts) / world == pytest.approx(diversity(c), abs=1e-12)
+    assert diversity(c) > 0 or size == 1
