@@ -139,18 +139,13 @@ def alone_by_batches(tmp_path_factory):
     return folder
 
 
-def test_two_ranks_of_lightning_learn_by_mini_batches_what_one_process_learns(tmp_path, alone_by_batches):
-    run(tmp_path, TRAIN, *RANKS, problem=BATCHES)
-    assert_same(tmp_path, alone_by_batches)
-
-
-def test_a_killed_rank_of_torchrun_ends_the_job_with_the_way_on_and_two_go_on_by_mini_batches(tmp_path, alone_by_batches):
+def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go_on_as_one_process_would(tmp_path, alone_by_batches):
     shown, _ = broken(tmp_path, signal.SIGKILL, TORCHRUN, problem=BATCHES)
     checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
     assert "To go on:" in shown
     assert f"ckpt_path='{checkpoint}'" in shown
     assert 1 <= len(learned(tmp_path)["history"]) < len(learned(alone_by_batches)["history"])
-    run(tmp_path, *TORCHRUN, *RANKS, f"ckpt_path={checkpoint}", problem=BATCHES)
+    run(tmp_path, TRAIN, *RANKS, f"ckpt_path={checkpoint}", problem=BATCHES)
     assert_same(tmp_path, alone_by_batches)
 
 
