@@ -3,7 +3,7 @@
 Everything is imported and the data are loaded, but no loop has been called: what is compiled lies in numba's cache on disk and has to
 be read from there. The unit is that of `lsvm_passes.py`, one bare scoring pass.
 
-    python benchmarks/fresh_process.py
+    python benchmarks/fresh_process.py [folds, 5]
 """
 
 import json
@@ -14,6 +14,7 @@ import time
 import numpy as np
 import torch
 from mammals import Mammals
+from record import record
 
 from lvmdc import LSVM, LabelLoss
 
@@ -37,16 +38,20 @@ def first_fit(fold: int) -> dict[str, float]:
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        print(json.dumps(first_fit(int(sys.argv[1]))))
+    if sys.argv[1:2] == ["one"]:
+        print(json.dumps(first_fit(int(sys.argv[2]))))
         return
-    run = [sys.executable, __file__]
+    folds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    run = [sys.executable, __file__, "one"]
     subprocess.run([*run, "1"], check=True, capture_output=True)  # compiles, if this machine has not yet
-    rows = [json.loads(subprocess.run([*run, str(fold)], check=True, capture_output=True, text=True).stdout) for fold in range(1, 6)]
+    rows = [
+        json.loads(subprocess.run([*run, str(fold)], check=True, capture_output=True, text=True).stdout) for fold in range(1, folds + 1)
+    ]
+    for fold, row in enumerate(rows, start=1):
+        record(fold=fold, **row)
     seconds, cost, objective = (np.mean([row[name] for row in rows]) for name in ("seconds", "cost", "objective"))
-    print(
-        f"n_slack, eager, first training of a process, mean of five folds: {seconds:.2f} CPU s, cost {cost:.0f}, objective {objective:.3f}"
-    )
+    title = f"n_slack, eager, first training of a process, mean of {folds} folds"
+    print(f"{title}: {seconds:.2f} CPU s, cost {cost:.0f}, objective {objective:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,36 +1,39 @@
-"""How training grows: over samples n, candidates |H|, features d and classes K. One core, each size in a process of its own.
+"""How training grows: over samples n, candidates |H|, features d and classes K. One core.
 
 Every sample has one candidate that shows its class and others that are noise. An axis grows while the others stay; time is CPU time of
-`fit`, after a small fit that compiles and loads, memory the growth of the peak during it. The exponent is the slope of log time over log
-size between the last sizes of an axis, where what a fit costs at any size no longer counts. The overlap loss needs Δ between all pairs of
-a sample's candidates, so its exponent over |H| may come near 2, and only there.
+`fit`, after a small fit that compiles and loads, the least of three where it is short. Memory is how far the peak during `fit` rose above
+what was held before, data included, and the peak itself. The exponents are slopes over the last three sizes, of log time, and of log time
+a pass, over log size: where the first is above the second, it is the passes that grow. The overlap loss needs Δ between all pairs of a
+sample's candidates, so its time a pass may grow with an exponent of 2 over |H|, and only there.
 
-    python benchmarks/growth.py [json]
+    python benchmarks/growth.py [png]
 """
 
-import json
-import resource
-import subprocess
 import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 import numpy as np
 import torch
+from record import record
+from resident import forget_peak, held
 from tqdm import tqdm
 
 from lvmdc import DISC, LSVM, Candidates, ConvergenceWarning, LabelLoss, OverlapLoss, ZeroOneLoss
 
-METHODS = {"LSVM, label": (LSVM, LabelLoss), "DISC, 0/1": (DISC, ZeroOneLoss), "DISC, overlap": (DISC, OverlapLoss)}
+METHODS: dict[str, Any] = {"LSVM, label": (LSVM, LabelLoss), "DISC, 0/1": (DISC, ZeroOneLoss), "DISC, overlap": (DISC, OverlapLoss)}
 BASE = {"n": 200, "H": 10, "d": 100, "K": 4}
 AXES: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
-    "n": ({"H": 5, "d": 50}, (100, 1_000, 10_000, 100_000)),
-    "H": ({"n": 20, "d": 200}, (10, 100, 1_000, 10_000)),
-    "d": ({"n": 200}, (100, 1_000, 10_000)),
-    "K": ({"n": 800, "H": 5}, (2, 20, 200)),
+    "n": ({"H": 5, "d": 50}, (1_000, 3_000, 10_000, 30_000, 100_000)),
+    "H": ({"n": 20, "d": 200}, (100, 300, 1_000, 3_000, 10_000)),
+    "d": ({"n": 200}, (100, 300, 1_000, 3_000, 10_000)),
+    "K": ({"n": 800, "H": 5}, (2, 6, 20, 60, 200)),
 }
-LAST = 2  # sizes between which the exponent is measured
+LAST = 3  # sizes over which the exponents are taken
+SHORT, REPEATS = 1.0, 3  # a fit of fewer CPU seconds is repeated
 
 
 def samples(n: int, H: int, d: int, K: int) -> tuple[Candidates, torch.Tensor]:
@@ -45,60 +48,75 @@ def samples(n: int, H: int, d: int, K: int) -> tuple[Candidates, torch.Tensor]:
     return Candidates(x.reshape(n * H, d), np.full(n, H), boxes), torch.from_numpy(y)
 
 
+def learner(method: str) -> Any:
+    """A new one."""
+    kind, loss = METHODS[method]
+    settings = {"C": 10.0, "tol": 0.01, "cccp": "eager", "max_iter": 5, "memory_budget": 1 << 29}
+    return kind(loss(), **settings | ({"J": 0.001} if kind is DISC else {}))
+
+
 def measure(method: str, size: dict[str, int]) -> dict[str, float]:
     """One training at one size."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    kind, loss = METHODS[method]
-    settings = {"C": 10.0, "tol": 0.01, "cccp": "eager", "max_iter": 5, "memory_budget": 1 << 29} | ({"J": 0.001} if kind is DISC else {})
-    kind(loss(), **settings).fit(*samples(8, 3, 5, 2))
     candidates, y = samples(**size)
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    model = kind(loss(), **settings).fit(candidates, y)
-    seconds = time.process_time() - started
-    megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024  # kilobytes on Linux
-    return {"seconds": seconds, "megabytes": megabytes, "passes": model.history_[-1]["passes"], "error": model.history_[-1]["error"]}
+    before, times = forget_peak(), []
+    while len(times) < REPEATS and sum(times) < SHORT:
+        started = time.process_time()
+        model = learner(method).fit(candidates, y)
+        times.append(time.process_time() - started)
+        if len(times) == 1:
+            peak = held("VmHWM")
+    last = model.history_[-1]
+    return {"seconds": min(times), "passes": last["passes"], "error": last["error"], "megabytes": peak - before, "peak": peak}
 
 
-def apart(method: str, size: dict[str, int]) -> dict[str, float]:
-    """`measure` in a process of its own."""
-    command = [sys.executable, __file__, "one", method, json.dumps(size)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def exponent(sizes: list[float], values: list[float]) -> float:
+    """The slope of log values over log sizes, over the last sizes.
 
-
-def exponent(sizes: list[int], seconds: list[float]) -> float:
-    """The slope of log seconds over log size between the last sizes.
-
-    >>> round(exponent([1, 10, 100], [1.0, 1.0, 10.0]), 2)
+    >>> round(exponent([1, 10, 100, 1000], [1.0, 1.0, 10.0, 100.0]), 2)
     1.0
     """
-    return float(np.polyfit(np.log(sizes[-LAST:]), np.log(seconds[-LAST:]), 1)[0])
+    return float(np.polyfit(np.log(sizes[-LAST:]), np.log(values[-LAST:]), 1)[0])
 
 
-def rows() -> list[dict]:
-    """All measurements, in the order of the axes."""
-    jobs = [(axis, method, value) for axis, (_, values) in AXES.items() for method in METHODS for value in values]
-    found = []
-    for axis, method, value in tqdm(jobs, unit="training"):
-        size = BASE | AXES[axis][0] | {axis: value}
-        found.append({"axis": axis, "method": method, "size": value, **apart(method, size)})
-    return found
+def draw(found: list[dict[str, Any]], path: Path) -> None:
+    """Time over size for each axis, log scales, with the exponents."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(AXES), figsize=(4 * len(AXES), 3.4), layout="constrained")
+    for plot, axis in zip(axes, AXES, strict=True):
+        for method in METHODS:
+            own = [row for row in found if (row["axis"], row["method"]) == (axis, method)]
+            sizes, seconds = [row["size"] for row in own], [row["seconds"] for row in own]
+            plot.loglog(sizes, seconds, marker="o", label=f"{method}: {exponent(sizes, seconds):.2f}")
+        plot.set(xlabel="|H|" if axis == "H" else axis, ylabel="CPU seconds")
+        plot.margins(y=0.3)  # room for the legend
+        plot.legend(title=f"exponent, last {LAST} sizes", fontsize="small", loc="upper left")
+        plot.grid(alpha=0.3)
+    figure.savefig(path, dpi=130)
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["one"]:
-        print(json.dumps(measure(sys.argv[2], json.loads(sys.argv[3]))))
-        return
-    found = rows()
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(found, indent=1), encoding="utf-8")
-    print(f"{'axis':<6}{'method':<16}{'CPU seconds at each size (passes)':<72}{'MB at the last':>16}{'exponent':>10}")
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    for method in METHODS:  # what loads or compiles once, does so here
+        learner(method).fit(*samples(8, 3, 5, 2))
+    jobs, found = [(axis, method, value) for axis, (_, values) in AXES.items() for method in METHODS for value in values], []
+    for axis, method, value in tqdm(jobs, unit="training"):
+        found.append({"axis": axis, "method": method, "size": value, **measure(method, BASE | AXES[axis][0] | {axis: value})})
+        record(**found[-1])
+    head = f"{'MB more':>9}{'peak MB':>9}{'exponent':>10}{'a pass':>8}"
+    print(f"{'axis':<6}{'method':<15}{'CPU seconds at each size (passes)':<94}{head}")
     for axis, (_, values) in AXES.items():
         for method in METHODS:
             own = [row for row in found if (row["axis"], row["method"]) == (axis, method)]
-            seconds = [row["seconds"] for row in own]
-            text = "  ".join(f"{row['size']:,}: {row['seconds']:.2f} ({row['passes']:.0f})" for row in own)
-            print(f"{axis:<6}{method:<16}{text:<72}{own[-1]['megabytes']:>16.0f}{exponent(list(values), seconds):>10.2f}")
+            text = "".join(f"{row['size']:>8,}: {row['seconds']:.2f} ({row['passes']:.0f})".ljust(19) for row in own)
+            slopes = [exponent(list(values), [row["seconds"] / row[by] if by else row["seconds"] for row in own]) for by in ("", "passes")]
+            memory = f"{own[-1]['megabytes']:>9.0f}{own[-1]['peak']:>9.0f}"
+            print(f"{axis:<6}{method:<15}{text:<94}{memory}{slopes[0]:>10.2f}{slopes[1]:>8.2f}")
+    print("MB are those of the last size")
+    if len(sys.argv) > 1:
+        draw(found, Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

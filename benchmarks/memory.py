@@ -19,6 +19,7 @@ from pathlib import Path
 import cost_model
 import numpy as np
 import torch
+from record import record
 
 from lvmdc import DISC, LSVM, Candidates, ConvergenceWarning
 
@@ -65,7 +66,7 @@ def learn(path: Path, method: str, budget: int, iterations: int) -> dict[str, fl
     while not model.converged_ and model.n_iter_ < iterations:
         row = model.step()
     seconds = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - worked, "checked": checked}
-    return {"ready": ready, "peak": held("VmHWM"), "at_end": held("VmRSS"), **seconds, **row}
+    return {"ready": ready, "peak": held("VmHWM"), "at_end": held("VmRSS"), **row, **seconds}
 
 
 def main() -> None:
@@ -86,6 +87,7 @@ def main() -> None:
         for method in METHODS:
             command = [sys.executable, __file__, "one", str(path), method, str(budget), str(iterations)]
             r = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            record(method=method, samples=samples, budget=budget, **r)
             figures = f"{r['peak']:>9}{r['ready']:>8}{r['passes']:>8.0f}{r['seconds']:>9.0f}{r['cpu']:>8.0f}"
             pace = f"{r['cpu'] / r['passes']:>8.2f}{r['iteration']:>12}"
             print(f"{method:<26}{figures}{pace}{r['objective']:>11.4f}{100 * r['error']:>9.2f}", flush=True)

@@ -1,8 +1,9 @@
 """The solvers of (14) side by side: the duality gap over CPU time and passes, on convex problems of the embedded digits and the mammals.
 
-The problem is the first of a latent SVM: loss [y≠ŷ], one random h* for each picture; of the mammals published fold 1. Every solver runs
-from w = 0 to each of a row of gaps, anew each time, on one core; a point of a curve is what it took until the gap was proved. A solver
-is given up when a gap took ten times what the quickest needed for the smallest.
+The problems are the first w block of a latent SVM, loss [y≠ŷ] from one random h* for each picture, and those of DISC, the 0/1 and the
+overlap loss expected under a uniform P_θ with the same h*; of the mammals published fold 1. Every solver runs from w = 0 to each of a row
+of gaps, anew each time, on one core; a point of a curve is what it took until the gap was proved. A solver is given up when a gap took
+ten times what the quickest needed for the smallest.
 
     python benchmarks/solvers.py [C] [png]
 """
@@ -14,11 +15,12 @@ from collections.abc import Callable
 import torch
 from digits import Digits
 from mammals import Mammals
+from record import record
 from tqdm import tqdm
 
-from lvmdc import Candidates, LabelLoss
+from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
 from lvmdc.joint import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import BoundLoss, Loss
 from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, Pegasos, StructuredHinge, Truth
 from lvmdc.solvers.cccp import ConvexSolver
 
@@ -29,6 +31,11 @@ SOLVERS = {
     "pegasos": Pegasos,
     "frank_wolfe, step of 2013": lambda hinge: FrankWolfe(hinge, step="towards"),
 }
+LOSSES: dict[str, tuple[Loss, bool]] = {  # and whether P_θ is uniform; all mass on h* where it is not
+    "LSVM, label": (LabelLoss(), False),
+    "DISC, 0/1": (ZeroOneLoss(), True),
+    "DISC, overlap": (OverlapLoss(), True),
+}
 SHARES = [0.3, 0.1, 0.03, 0.01, 0.003, 0.001]  # gaps to reach, as shares of C
 LIMIT = 10.0
 Row = tuple[float, float, float, float]  # share of C, CPU seconds, passes, value
@@ -36,24 +43,24 @@ Curves = dict[str, list[Row]]
 
 
 class Problem:
-    """One (14)."""
+    """One (14): a random h* for each sample, and the loss expected from it, or from a uniform P_θ."""
 
-    def __init__(self, candidates: Candidates, y: torch.Tensor, C: float):
+    def __init__(self, candidates: Candidates, y: torch.Tensor, C: float, loss: Loss, uniform: bool):
         self.candidates, self.y, self.C, self.n_classes = candidates, y, C, int(y.max()) + 1
         draw = torch.rand(len(y), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         self.rows = candidates.offsets + (draw * candidates.counts).long()
+        p = 1.0 / candidates.counts[candidates.sample] if uniform else torch.zeros(candidates.n_candidates).index_fill(0, self.rows, 1.0)
+        self.losses = BoundLoss(loss, candidates, y, self.n_classes).expected_loss(p.float())
 
     def curve(self, make: Callable[[StructuredHinge], ConvexSolver], limit: float) -> list[Row]:
         """Where a solver stood when it had proved each of the gaps, until it has taken `limit` CPU seconds."""
-        bound, rows = BoundLoss(LabelLoss(), self.candidates, self.y, self.n_classes), []
+        rows: list[Row] = []
         for share in SHARES:
             hinge = StructuredHinge(self.candidates, self.y, ClassBlocks(self.n_classes), self.C)
-            truth = Truth(hinge, rows=self.rows)
-            losses = bound.expected_loss(truth.p.float())
-            solver = make(hinge)
+            truth, solver = Truth(hinge, rows=self.rows), make(hinge)
             solver.max_iter = 2000
             began = time.process_time()
-            solution = solver.solve(losses, truth, hinge.origin(), share * self.C)
+            solution = solver.solve(self.losses, truth, hinge.origin(), share * self.C)
             seconds = time.process_time() - began
             if solution.gap > share * self.C:
                 break
@@ -78,10 +85,8 @@ def problems(C: float) -> dict[str, Problem]:
     """Those of both data sets."""
     digits, mammals = Digits(), Mammals()
     index = mammals.published_fold(1)[0]
-    return {
-        "digits": Problem(digits.candidates, digits.y, C),
-        "mammals": Problem(mammals.candidates.subset(index), mammals.y[index], C),
-    }
+    sets = {"digits": (digits.candidates, digits.y), "mammals": (mammals.candidates.subset(index), mammals.y[index])}
+    return {f"{title}: {name}": Problem(*part, C, *kind) for title, part in sets.items() for name, kind in LOSSES.items()}
 
 
 def table(title: str, problem: Problem, curves: Curves) -> str:
@@ -99,37 +104,44 @@ def table(title: str, problem: Problem, curves: Curves) -> str:
 
 
 def draw(found: dict[str, Curves], C: float, path: str) -> None:
-    """The gap over CPU time and over passes, both logarithmic; a row of panels for each data set."""
+    """The gap over CPU time and over passes, both logarithmic; a row of panels for each loss, two panels for each data set."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, panels = plt.subplots(len(found), 2, figsize=(10, 3.8 * len(found)), sharey=True, squeeze=False)
-    for row, (title, curves) in zip(panels, found.items(), strict=True):
-        for axes, column, label in ((row[0], 1, "CPU seconds"), (row[1], 2, "passes over the features")):
+    figure, panels = plt.subplots(
+        len(LOSSES), 2 * len(found) // len(LOSSES), figsize=(17, 3.4 * len(LOSSES)), sharey=True, layout="constrained"
+    )
+    pairs = panels.reshape(len(LOSSES), -1, 2).swapaxes(0, 1).reshape(-1, 2)  # in the order of the problems
+    for (title, curves), pair in zip(found.items(), pairs, strict=True):
+        for axes, column, label in zip(pair, (1, 2), ("CPU seconds", "passes over the features"), strict=True):
             for name, points in curves.items():
                 axes.loglog([point[column] for point in points], [point[0] for point in points], marker="o", label=name)
             axes.set_xlabel(label)
             axes.grid(alpha=0.3)
-        row[0].set_ylabel("duality gap / C")
-        row[0].set_title(f"{title}, C = {C:g}")
-    panels[0][1].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    print(f"wrote {path}")
+        pair[0].set_title(f"{title}, C = {C:g}")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("duality gap / C")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(SOLVERS))
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     C = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    both = problems(C)
-    few = torch.arange(0, len(both["digits"].y), 30)
-    warm = Problem(both["digits"].candidates.subset(few), both["digits"].y[few], C)
+    posed = problems(C)
+    digits = posed["digits: LSVM, label"]
+    few = torch.arange(0, len(digits.y), 30)
+    warm = Problem(digits.candidates.subset(few), digits.y[few], C, LabelLoss(), uniform=False)
     for make in SOLVERS.values():  # what loads or compiles once, does so here
         warm.curve(make, limit=1e-6)
-    found = {title: problem.curves(title) for title, problem in both.items()}
-    print("\n\n".join(table(title, both[title], curves) for title, curves in found.items()))
+    found = {title: problem.curves(title) for title, problem in posed.items()}
+    for title, curves in found.items():
+        for name, rows in curves.items():
+            for share, seconds, passes, value in rows:
+                record(problem=title, solver=name, C=C, gap=share * C, seconds=seconds, passes=passes, value=value)
+    print("\n\n".join(table(title, posed[title], curves) for title, curves in found.items()))
     draw(found, C, sys.argv[2] if len(sys.argv) > 2 else "solvers.png")
 
 

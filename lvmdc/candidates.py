@@ -13,7 +13,7 @@ from torch import Tensor
 from lvmdc import segments, storage
 from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts
 from lvmdc.latent import Latent
-from lvmdc.mapped import take
+from lvmdc.mapped import take_mapped
 from lvmdc.selection import checked_choice, checked_index, rows_of
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ class Candidates:
         return self._take(self.rows(h), torch.ones_like(self.counts))
 
     def subset(self, index: ArrayLike) -> Candidates:
-        """The samples `index` (integers or a mask), in that order, with all of their candidates.
+        """The samples `index` (integers or a mask), in that order, with all of their candidates. Mapped features stay mapped if they are
+        large, in a temporary file (see `lvmdc.mapped.take_mapped`).
 
         >>> Candidates(torch.eye(3), [2, 1]).subset([1]).features
         tensor([[0., 0., 1.]])
@@ -171,7 +172,7 @@ class Candidates:
 
     def _take(self, rows: Tensor, counts: Tensor) -> Candidates:
         boxes = None if self.boxes is None else self.boxes[rows]
-        taken = self._like(take(self.features, rows), counts, boxes, None if self.phi is None else take(self.phi, rows))
+        taken = self._like(take_mapped(self.features, rows), counts, boxes, None if self.phi is None else take_mapped(self.phi, rows))
         taken.shard = None
         return taken
 

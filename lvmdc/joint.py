@@ -12,6 +12,8 @@ from lvmdc.candidates import Candidates
 from lvmdc.mapped import is_mapped, row_chunks, rows_at_a_time, take
 from lvmdc.thin_product import suits, thin_product, thin_transposed
 
+BAG = 256  # rows that are added up at a time
+
 
 class JointFeatureMap(ABC):
     """Ψ(x, y, h), known only by two things: the scores w·Ψ(x, y, h) of all (y, h), and the sum of Ψ over a selection.
@@ -121,6 +123,9 @@ class ClassBlocks(JointFeatureMap):
     def stored_vectors(self, candidates: Candidates) -> Tensor | None:
         return candidates.features
 
+    def mixtures(self, candidates: Candidates, y: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        return mixed_features(candidates, weights), y
+
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         blocks, runs = w.reshape(self.n_classes, -1), self._runs(candidates, y)
         if runs is None:
@@ -147,6 +152,26 @@ class ClassBlocks(JointFeatureMap):
             return None
         ends = (candidates.offsets + candidates.counts)[length.cumsum(0) - 1].tolist()
         return list(zip(labels.tolist(), [0, *ends[:-1]], ends, strict=True))
+
+
+def mixed_features(candidates: Candidates, weights: Tensor) -> Tensor:
+    """(n, d) in float32 at least: Σ_h weight_h x_h over each sample's candidates, weights (T,); by chunks.
+
+    >>> mixed_features(Candidates(torch.eye(3), [2, 1]), torch.tensor([0.25, 0.75, 1.0]))
+    tensor([[0.2500, 0.7500, 0.0000],
+            [0.0000, 0.0000, 1.0000]])
+    """
+    features, sample, start = candidates.features, candidates.sample, 0
+    out = features.new_zeros(len(candidates), features.shape[1], dtype=torch.promote_types(features.dtype, torch.float32))
+    for part in row_chunks(features):
+        own, weight = sample[start : start + len(part)], weights[start : start + len(part)].to(out.dtype)
+        place = torch.arange(len(part), device=part.device)
+        # A sample's rows are a bag, or several where they are many: a long sum in float32 loses digits.
+        bags = ((own.diff(prepend=own[:1]) != 0) | (place % BAG == 0)).nonzero().flatten()
+        sums = torch.nn.functional.embedding_bag(place, part.to(out.dtype), bags, mode="sum", per_sample_weights=weight)
+        out.index_add_(0, own[bags], sums)
+        start += len(part)
+    return out
 
 
 def product(features: Tensor, table: Tensor) -> Tensor:

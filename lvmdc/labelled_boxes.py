@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor, checked_boxes
+from lvmdc.segments import segment_ids
 
 
 class LabelledBoxes:
@@ -67,9 +68,13 @@ class LabelledBoxes:
         tensor([0])
         """
         chosen = as_tensor(index).long().to(self.picture.device)
-        which, at = (self.picture[None] == chosen[:, None]).nonzero(as_tuple=True)
-        part = self[at]
-        part.picture = which
+        order = self.picture.argsort(stable=True)
+        ordered = self.picture[order]
+        first = torch.searchsorted(ordered, chosen)
+        counts = torch.searchsorted(ordered, chosen, right=True) - first  # boxes in each chosen picture
+        within = torch.arange(int(counts.sum()), device=chosen.device) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+        part = self[order[first.repeat_interleave(counts) + within]]
+        part.picture = segment_ids(counts)
         return part
 
     def labels(self, n_pictures: int, n_classes: int) -> Tensor:

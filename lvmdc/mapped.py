@@ -6,6 +6,7 @@ is given back when it was used: the file stays in the system's cache where there
 """
 
 import mmap
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from weakref import WeakValueDictionary
@@ -14,9 +15,11 @@ import numpy as np
 import torch  # noqa: F401  for the examples below
 from torch import Tensor
 
+from lvmdc import storage
+
 CHUNK_NUMBERS = 1 << 21  # features that are read, converted or gathered at a time: 16 MB in float64
 MARGIN = 1 << 21  # bytes: to read a page, the system may map the whole folio it lies in, up to this size
-SCATTERED = 16  # rows gathered at a time: to read one, the system may map as much of its folio, too, as MARGIN says
+GATHERED = 1 << 25  # bytes that may be mapped at a time to gather rows: a row alone may bring as much of its folio, too, as MARGIN says
 
 # By the address where a tensor's storage begins; an entry lives as long as its map, whose address no other storage can have meanwhile.
 _maps: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
@@ -77,16 +80,47 @@ def rows_at_a_time(features: Tensor, numbers: int | None = None) -> int:
 
 
 def take(features: Tensor, rows: Tensor) -> Tensor:
-    """features[rows] (m, d); of a file no more is in memory at a time than a few neighbours of those rows.
+    """features[rows] (m, d), in memory; of a file no more is in memory at a time than some of those rows and their neighbours.
 
     >>> take(torch.eye(3), torch.tensor([2, 0]))
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
-    if not is_mapped(features):
-        return features[rows]
-    out = features.new_empty(len(rows), features.shape[1])
-    for start in range(0, len(rows), SCATTERED):
-        out[start : start + SCATTERED] = features[rows[start : start + SCATTERED]]
+    return _gather(features, rows, features.new_empty(len(rows), features.shape[1])) if is_mapped(features) else features[rows]
+
+
+def take_mapped(features: Tensor, rows: Tensor) -> Tensor:
+    """As `take`, but what is large and comes from a file is a file again: as large as what `Candidates.load` maps.
+
+    It is a temporary one in the folder that TMPDIR names (see `tempfile.gettempdir`), without a name of its own, so that it is gone with
+    the last tensor, or the process, that uses it. Rows that follow each other in the file are a view of it.
+
+    >>> take_mapped(torch.eye(3), torch.tensor([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    size = len(rows) * features.shape[1] * features.itemsize
+    if size <= storage.MAP_ABOVE or not is_mapped(features):
+        return take(features, rows)
+    if bool((rows.diff() == 1).all()):
+        return features[int(rows[0]) : int(rows[-1]) + 1]
+    try:
+        with tempfile.TemporaryFile() as file:
+            for some in rows.split(rows_at_a_time(features)):
+                file.write(take(features, some).numpy().data)
+            file.flush()
+            array = np.memmap(file, features.numpy().dtype, "r", shape=(len(rows), features.shape[1]))
+    except OSError as error:
+        where = f"{tempfile.gettempdir()}, the folder that TMPDIR names"
+        raise OSError(error.errno, f"{where}, must have room for {size} bytes of features, but: {error.strerror}") from None
+    return remember(array, storage.tensor_from_numpy(array))
+
+
+def _gather(features: Tensor, rows: Tensor, out: Tensor) -> Tensor:
+    """Fill out (m, d) with features[rows], neighbours together, whatever their order."""
+    order, row = rows.argsort(), features.shape[1] * features.itemsize
+    apart = rows[order].diff(prepend=rows[order[:1]]) * row
+    piece = (apart.clamp(max=MARGIN) + row).cumsum(0) // GATHERED  # which rows are read with which
+    for some in order.split(piece.unique_consecutive(return_counts=True)[1].tolist()):
+        out[some] = features[rows[some]]
         release(features)
     return out

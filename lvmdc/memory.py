@@ -1,5 +1,7 @@
 """How much memory the package may take: a setting, not a surprise."""
 
+from numbers import Integral
+
 import psutil
 import torch
 
@@ -11,8 +13,8 @@ def memory_budget(device: torch.device, limit: int | None = None) -> int:
     1048576
     """
     if limit is not None:
-        if limit <= 0:
-            raise ValueError(f"memory_budget must be a positive number of bytes, but it is {limit}")
+        if not isinstance(limit, Integral) or isinstance(limit, bool) or limit <= 0:
+            raise ValueError(f"memory_budget must be a positive whole number of bytes, but it is {limit}")
         return limit
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
     return free // 4

@@ -10,7 +10,7 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -36,22 +36,40 @@ def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def save_joined(path: str | Path, parts: Sequence[dict[str, np.ndarray]]) -> None:
-    """As `save_arrays`, for arrays that come in parts, one after the other: they may be mapped, and are never together in memory."""
+def save_joined(path: str | Path, parts: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """As `save_arrays`, for arrays that come in parts, one after the other: they may lie in files, and are never together in memory."""
     with _replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, first in parts[0].items():
-            shape = (sum(len(part[name]) for part in parts), *first.shape[1:])
-            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+            kind, length = (first.dtype, first.shape[1:]), 0
+            for part in parts:
+                array = part[name]
+                if (array.dtype, array.shape[1:]) != kind:
+                    raise ValueError(f"{name!r} must be alike in all parts of {path}, but one is {array.dtype}{array.shape[1:]}")
+                length += len(array)
+            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": (length, *kind[1])}
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array_header_1_0(member, header)
+                rows = max(1, CHUNK // max(1, first[:1].nbytes))
                 for part in parts:
-                    if part[name].dtype != first.dtype or part[name].shape[1:] != first.shape[1:]:
-                        raise ValueError(
-                            f"{name!r} must be alike in all parts of {path}, but one is {part[name].dtype}{part[name].shape[1:]}"
-                        )
-                    rows = max(1, CHUNK // max(1, first[:1].nbytes))
-                    for start in range(0, len(part[name]), rows):
-                        member.write(np.ascontiguousarray(part[name][start : start + rows]).data)
+                    array = part[name]
+                    for start in range(0, len(array), rows):
+                        member.write(np.ascontiguousarray(array[start : start + rows]).data)
+
+
+class Stored(Mapping[str, np.ndarray]):
+    """The named arrays of an npz, each mapped when it is asked for and let go with it: of thousands of files one is open at a time."""
+
+    def __init__(self, path: str | Path, names: tuple[str, ...]):
+        self.path, self.names = path, names
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return load_arrays(self.path, (name,), mmap=True)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 @contextmanager

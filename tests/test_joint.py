@@ -3,7 +3,7 @@ import torch
 from references import random_problem
 from torch.autograd import gradcheck
 
-from lvmdc import ClassBlocks, JointFeatureMap, joint, mapped
+from lvmdc import Candidates, ClassBlocks, JointFeatureMap, joint, mapped
 from lvmdc.distributions import LinearPrediction, LogLinear, Uniform
 from lvmdc.inference import best
 from lvmdc.joint import product
@@ -172,3 +172,24 @@ def test_derivative_beside_candidates_that_the_class_does_not_have_is_that_of_di
     c, y, w = latent_sets
 
     assert gradcheck(lambda theta: segment_softmax(SharedWithoutCorner().own_scores(c, theta, y), c.counts), w.clone().requires_grad_())
+
+
+@pytest.mark.parametrize("chunk", [3, 7, 1 << 20])
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_mixtures_of_class_blocks_are_those_of_any_map(monkeypatch, dtype, chunk):
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", chunk)
+    c, y = random_candidates([3, 1, 5, 2], dtype=dtype), torch.tensor([1, 0, 2, 0])
+    weights = segment_softmax(torch.arange(11.0).double(), c.counts)
+    weights[[0, 1, 5]] = 0.0  # candidates that a class lacks, or that are known not to be
+    psi = ClassBlocks(3)
+    one, two = psi.mixtures(c, y, weights), JointFeatureMap.mixtures(psi, c, y, weights)
+    assert one[0].dtype == two[0].dtype
+    assert torch.allclose(one[0], two[0], rtol=1e-6, atol=1e-6)
+    assert torch.equal(one[1], two[1])
+
+
+def test_a_mixture_of_very_many_candidates_keeps_its_digits():
+    many = 1_000_000
+    c = Candidates(torch.ones(many, 1), [many])
+    mixed, _ = ClassBlocks(1).mixtures(c, torch.tensor([0]), torch.full((many,), 1 / many, dtype=torch.float64))
+    assert float(mixed) == pytest.approx(1.0, abs=1e-5)

@@ -14,6 +14,29 @@ def test_pictures_are_counted_anew_in_the_order_of_a_subset():
     assert part.difficult.tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    "index", [[0, 1, 2, 3], [3, 3, 1], [7, 0], [], torch.arange(40).flip(0)], ids=["all", "twice", "beyond", "none", "many"]
+)
+def test_a_subset_has_the_boxes_that_a_table_of_pictures_and_boxes_finds(index):
+    g = torch.Generator().manual_seed(0)
+    m = 200
+    boxes = LabelledBoxes(
+        torch.randint(40, (m,), generator=g), torch.arange(m), torch.tensor(BOX[:1]).repeat(m, 1), torch.rand(m, generator=g)
+    )
+    chosen = torch.as_tensor(index, dtype=torch.long)
+    which, at = (boxes.picture[None] == chosen[:, None]).nonzero(as_tuple=True)
+    part = boxes.subset(index)
+    assert torch.equal(part.picture, which)
+    assert torch.equal(part.label, boxes.label[at])
+    assert torch.equal(part.score, boxes.score[at])
+
+
+def test_a_subset_of_many_pictures_needs_no_table_of_them_and_boxes():
+    m = 100_000  # a table would have 10^10 entries
+    boxes = LabelledBoxes(torch.arange(m), torch.zeros(m, dtype=torch.long), torch.tensor(BOX[:1]).repeat(m, 1))
+    assert torch.equal(boxes.subset(torch.arange(m).flip(0)).picture, torch.arange(m))
+
+
 def test_labels_follow_vocs_lists():
     boxes = LabelledBoxes([0, 0, 1], [0, 0, 1], BOX, difficult=[True, False, True])
     assert boxes.labels(2, 2).tolist() == [[1, -1], [-1, 0]]

@@ -1,15 +1,18 @@
 """Features on disk: learning from them gives what learning from memory gives, and holds little of them."""
 
+import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from learners.problems import problem
 from numba import njit
 
-from lvmdc import DISC, LSVM, Candidates, LabelLoss, ZeroOneLoss, mapped
-from lvmdc.joint import ClassBlocks, product, transposed_product
+from lvmdc import DISC, LSVM, Candidates, LabelLoss, ZeroOneLoss, mapped, storage
+from lvmdc.joint import ClassBlocks, mixed_features, product, transposed_product
 from lvmdc.mapped import is_mapped, release, row_chunks, take
 from lvmdc.solvers import kernels
 from lvmdc.solvers.hinge import StructuredHinge
@@ -80,6 +83,8 @@ def test_a_pass_holds_no_more_of_a_file_than_a_chunk(tmp_path, monkeypatch, dtyp
     assert float(product(features, table).sum()) == features.numel() * 2
     transposed_product(features, torch.ones(len(features), 1))
     assert held(path) < size // 4
+    mixed_features(Candidates(features, [len(features) // 2] * 2), torch.ones(len(features)))
+    assert held(path) < size // 4
     for part in row_chunks(features):
         assert part.numel() <= 1 << 18
         part.sum()
@@ -90,12 +95,99 @@ def test_a_pass_holds_no_more_of_a_file_than_a_chunk(tmp_path, monkeypatch, dtyp
     assert held(path) > size // 2  # what the bound is compared with
 
 
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The folder of temporary files, and a limit above which there are any: one number."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(storage, "MAP_ABOVE", 1)
+    return folder
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("index", [[3, 0], [0, 1, 1, 3, 2], [2], [1, 2]], ids=str)
+def test_a_large_subset_of_a_file_is_a_file_that_leaves_nothing_behind(tmp_path, temporary, monkeypatch, dtype, index):
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 7)
+    monkeypatch.setattr(mapped, "GATHERED", 30)
+    counts, rng = [4, 1, 30, 5], np.random.default_rng(0)
+    features, phi = (rng.normal(size=(40, width)).astype(dtype) for width in (3, 2))
+    memory = Candidates(features, counts, phi=phi)
+    np.save(tmp_path / "phi.npy", phi)
+    file = Candidates(on_disk(features, tmp_path), counts, phi=np.load(tmp_path / "phi.npy", mmap_mode="r"))
+    for c, expected in ((file.subset(index), memory.subset(index)), (file.select([2, 0, 9, 1]), memory.select([2, 0, 9, 1]))):
+        for name in ("features", "phi"):
+            assert is_mapped(getattr(c, name))
+            assert torch.equal(getattr(c, name), getattr(expected, name))
+            release(getattr(c, name))
+            assert torch.equal(getattr(c, name), getattr(expected, name))  # what was released can be read again
+    assert is_mapped(file.subset(index).subset([0]).features)
+    assert not list(temporary.iterdir())
+
+
+def test_samples_that_follow_each_other_in_a_file_are_a_view_of_it(tmp_path, temporary):
+    c = Candidates(on_disk(np.eye(6, 3), tmp_path), [2, 3, 1])
+    assert c.subset([1, 2]).features.data_ptr() == c.features[2:].data_ptr()
+    assert c.subset([2, 1]).features.untyped_storage().data_ptr() != c.features.untyped_storage().data_ptr()
+
+
+def test_a_large_subset_of_a_file_takes_no_memory_while_it_is_made(tmp_path, temporary, monkeypatch):
+    size = 1 << 27  # bytes
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 1 << 19)
+    monkeypatch.setattr(mapped, "GATHERED", 1 << 22)
+    features = Candidates(on_disk(np.ones((size // 1024, 256), np.float32), tmp_path), [64] * (size >> 16))
+    chosen = torch.randperm(len(features), generator=torch.Generator().manual_seed(0))[: len(features) * 3 // 4]
+    process, before_release, most = psutil.Process(), mapped.release, []
+
+    def watched(part):
+        most.append(process.memory_info().rss)
+        before_release(part)
+
+    monkeypatch.setattr(mapped, "release", watched)
+    release(features.features)
+    before = process.memory_info().rss
+    part = features.subset(chosen)
+    assert len(most) > 10
+    assert max(most) - before < size // 4
+    assert process.memory_info().rss - before < size // 8
+    assert part.n_candidates * part.n_features * 4 == size * 3 // 4
+    assert float(part.features.sum()) == part.features.numel()
+
+
+def test_a_folder_of_temporary_files_that_is_full_is_named(tmp_path, temporary, monkeypatch):
+    if not Path("/dev/full").exists():
+        pytest.skip("only Linux has a device that is always full")
+    c = Candidates(on_disk(np.eye(6, 3), tmp_path), [2, 3, 1])
+    monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "w+b"))
+    with pytest.raises(OSError, match=f"{temporary}, the folder that TMPDIR names, must have room for 96 bytes of features, but: No space"):
+        c.subset([2, 1])
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_gathered_rows_hold_no_more_of_a_file_than_they_may(tmp_path, monkeypatch, scattered):
+    size = 1 << 27  # bytes
+    monkeypatch.setattr(mapped, "GATHERED", 1 << 23)
+    features = Candidates(on_disk(np.ones((size // 1024, 256), np.float32), tmp_path), [size // 1024]).features
+    rows = torch.randperm(len(features), generator=torch.Generator().manual_seed(0))[:3000] if scattered else torch.arange(5, 100_000)
+    before_release, most = mapped.release, []
+
+    def watched(part):
+        most.append(held(tmp_path / "features.npy"))
+        before_release(part)
+
+    monkeypatch.setattr(mapped, "release", watched)
+    assert float(take(features, rows).double().sum()) == 256 * len(rows)
+    assert len(most) >= 10
+    assert max(most) < (1 << 23) + 2 * mapped.MARGIN
+    assert held(tmp_path / "features.npy") == 0
+
+
 @pytest.mark.parametrize("settings", [{}, {"cccp": "eager"}, {"solver": "one_slack"}, {"init": "uniform"}], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("method", [LSVM, DISC])
 def test_what_is_learned_from_a_file_is_what_is_learned_from_memory(tmp_path, monkeypatch, method, dtype, settings):
     monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 50)
-    monkeypatch.setattr(mapped, "SCATTERED", 7)
+    monkeypatch.setattr(mapped, "GATHERED", 140)
     memory, file, y = two_sets(tmp_path, dtype)
     one, two = (method(ZeroOneLoss(), C=5.0, **settings).fit(c, y) for c in (memory, file))
     assert is_mapped(file.features)

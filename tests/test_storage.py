@@ -204,3 +204,17 @@ def test_parts_are_joined_as_if_they_had_been_one(candidates, tmp_path, mmap):
     with pytest.raises(ValueError, match=r"'phi' must be alike in all parts of .*, but one is float64"):
         storage.save_joined(tmp_path / "other.npz", parts)
     assert [path.name for path in tmp_path.iterdir()] == ["set.npz"]
+
+
+def test_many_files_are_joined_with_few_of_them_open(candidates, tmp_path):
+    resource = pytest.importorskip("resource")
+    for i in range(40):
+        candidates.save(tmp_path / f"{i}.npz")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 10, before[1]))
+    try:
+        parts = [storage.Stored(tmp_path / f"{i}.npz", ("features", "counts", "boxes")) for i in range(40)]
+        storage.save_joined(tmp_path / "all.npz", parts)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert torch.equal(Candidates.load(tmp_path / "all.npz").features, candidates.features.repeat(40, 1))

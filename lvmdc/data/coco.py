@@ -53,7 +53,7 @@ def coco(json_path: str | Path, images_dir: str | Path | None = None) -> Picture
     found = {category for key in chosen for category in shown[key]}
     kept = [category for category in categories if category in found]
     y = [kept.index(next(iter(shown[key]))) for key in chosen]
-    boxes = [placed(largest[key], images[key], file) for key, file in zip(chosen, files, strict=True)]
+    boxes = [placed(largest[key], checked_size(images[key], file), file) for key, file in zip(chosen, files, strict=True)]
     return PictureSet(files, [str(categories[c]["name"]) for c in kept], y, boxes, [str(images[key]["file_name"]) for key in chosen])
 
 
@@ -120,12 +120,22 @@ def _box(box: Any, where: str) -> list[float]:
     return [float(v) for v in box]
 
 
-def placed(box: list[float], image: dict[str, Any], file: Path) -> list[float]:
-    """Corners of the box x, y, width, height, inside the picture."""
+def checked_size(image: dict[str, Any], file: Path) -> tuple[int, int]:
+    """Width and height of the picture in a file, refused if its annotations are for another size."""
     width, height = picture_size(file)
     said = (image.get("width", width), image.get("height", height))
     if said != (width, height):
         raise ValueError(f"{file} is {width} by {height} pixels, but its annotations are for a picture of {said[0]} by {said[1]}")
+    return width, height
+
+
+def placed(box: list[float], size: tuple[int, int], file: Path) -> list[float]:
+    """Corners of the box x, y, width, height, inside the picture of that width and height.
+
+    >>> placed([1, 1, 3.5, 2], (4, 6), Path("a.png"))
+    [1, 1, 4, 3]
+    """
+    width, height = size
     x, y, w, h = box
     if x < -1 or y < -1 or x + w > width + 1 or y + h > height + 1:
         raise ValueError(f"{file}: the box {box} (x, y, width, height) must lie inside the picture, which is {width} by {height} pixels")

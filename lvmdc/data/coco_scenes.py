@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lvmdc.data.coco import placed, tables, usable_box
+from lvmdc.data.coco import checked_size, placed, tables, usable_box
 from lvmdc.data.scenes import SceneSet
 from lvmdc.labelled_boxes import LabelledBoxes
 
@@ -93,9 +93,12 @@ def _read(
     if missing:
         raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} pictures are missing)")
     number, found = {key: i for i, key in enumerate(images)}, []
+    sizes: dict[int, tuple[int, int]] = {}  # of pictures with boxes, each of which is opened once
     for annotation in annotations:
         image, category, box = usable_box(annotation, path, images, categories)
         i = number[image]
-        corners = None if box is None else placed(box, images[image], files[i])
+        if box is not None and i not in sizes:
+            sizes[i] = checked_size(images[image], files[i])
+        corners = None if box is None else placed(box, sizes[i], files[i])
         found.append((i, str(categories[category]["name"]), corners, bool(annotation.get("iscrowd"))))
     return files, [str(row["file_name"]) for row in images.values()], found, [str(row["name"]) for row in categories.values()]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.joint import JointFeatureMap, product, transposed_product
+from lvmdc.joint import JointFeatureMap, mixed_features, product, transposed_product
 from lvmdc.mapped import rows_at_a_time, take
 from lvmdc.segments import segment_sum
 
@@ -60,11 +60,9 @@ class PresenceMap(JointFeatureMap):
         return torch.cat([chosen * there, self.bias * there], dim=1), torch.zeros_like(rows)
 
     def mixtures(self, candidates: Candidates, y: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        rows = weights.nonzero().flatten()
-        sample = candidates.sample[rows]
-        vectors = self.vectors(candidates, y[sample], rows)[0] * weights[rows, None].to(candidates.features.device)
-        counts = torch.bincount(sample, minlength=len(candidates))
-        return segment_sum(vectors, counts).to(torch.promote_types(candidates.features.dtype, torch.float32)), torch.zeros_like(y)
+        mixed, there = mixed_features(candidates, weights), (y == PRESENT)[:, None]
+        bias = self.bias * segment_sum(weights.double(), candidates.counts)[:, None].to(mixed.dtype)
+        return torch.cat([mixed, bias], dim=1) * there, torch.zeros_like(y)
 
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         there = (y == PRESENT)[candidates.sample]

@@ -32,9 +32,9 @@ class ConditionalModel(nn.Module, ABC):
         """The model whose θ the scores are linear in, wherever they are not −inf; None if they are not."""
         return None
 
-    def log_prob(self, candidates: Candidates, y: Tensor) -> Tensor:
-        """(T,): log P_θ(h | x_i, y_i) (5)."""
-        log_p = segment_log_softmax(self.scores(candidates, y), candidates.counts)
+    def log_prob(self, candidates: Candidates, y: Tensor, scores: Tensor | None = None) -> Tensor:
+        """(T,): log P_θ(h | x_i, y_i) (5), from the scores where they are at hand."""
+        log_p = segment_log_softmax(self.scores(candidates, y) if scores is None else scores, candidates.counts)
         if bool(log_p.isnan().any()):
             i = int(candidates.sample[log_p.isnan()][0])
             raise ValueError(

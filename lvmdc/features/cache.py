@@ -1,14 +1,17 @@
-"""The key under which computed candidates are kept: it belongs to their inputs."""
+"""Computed candidates on disk: the key under which they are kept, which belongs to their inputs, and reading them again."""
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
+from lvmdc.candidates import Candidates
 from lvmdc.data.sources import Sources
 from lvmdc.features.base import Features
 from lvmdc.proposals.base import Proposals
 
+log = logging.getLogger(__name__)
 FORMAT = 1  # raise it when the same inputs give other numbers, and old caches are left alone
 
 
@@ -38,6 +41,25 @@ def cache_path(cache_dir: str | Path, key: str) -> Path:
     'cache/candidates-ab12.npz'
     """
     return Path(cache_dir) / f"candidates-{key}.npz"
+
+
+def cached(path: Path, n: int) -> Candidates | None:
+    """The candidates of n pictures that a file has; None if there is no such file. One that is damaged is named in a warning and removed.
+
+    >>> cached(Path("nowhere.npz"), 1) is None
+    True
+    """
+    if not path.exists():
+        return None
+    try:
+        candidates = Candidates.load(path)
+        if len(candidates) != n or candidates.boxes is None:
+            raise ValueError(f"{path} holds {len(candidates)} samples instead of {n}, or no boxes")
+        return candidates
+    except Exception as error:  # whatever it is, the file can be made again
+        log.warning("the cache file %s is damaged and is made anew: %s", path, error)
+        path.unlink(missing_ok=True)
+        return None
 
 
 def _described(part: Proposals | Features) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
-from lvmdc.learners.keeping import Resumable
+from lvmdc.learners.keeping import Ended, Resumable
 from lvmdc.learners.training import Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
+from lvmdc.memory import memory_budget
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.start import Init
 
@@ -142,6 +143,8 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
 
     def step(self) -> dict[str, float]:
         """One outer iteration; its row of the history."""
+        if isinstance(self._training, Ended):
+            raise RuntimeError("this training went on under another C: to go on here, call begin and load_state_dict with its state_dict")
         started, self.n_iter_ = time.perf_counter(), self.n_iter_ + 1
         row = self._step()
         w = self._training.point.w
@@ -189,6 +192,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         for name in ("max_iter", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        memory_budget(torch.device("cpu"), self.memory_budget)
 
     def check_over_ranks(self) -> None:
         """Refuse what cannot be learned over several ranks: a rank may know no more of the others' samples than sums."""

@@ -1,6 +1,7 @@
 """Block coordinate descent: w by CCCP under a fixed posterior, then the posterior under a fixed w."""
 
 from abc import abstractmethod
+from typing import Self
 
 import torch
 
@@ -22,6 +23,14 @@ class BlockLearner(LatentLearner):
 
     @abstractmethod
     def _objective(self) -> Objective: ...
+
+    def go_on_from(self, last: Self) -> None:
+        super().go_on_from(last)
+        self._follow_C(self.C / last.C)  # w stands at what was best for another C, so that the posterior has the more to gain
+
+    def _follow_C(self, growth: float) -> None:
+        """The posterior after C grew by a factor, before w did anything: that need not be exact."""
+        self._step_posterior()
 
     def _step(self) -> dict[str, float]:
         t = self._training

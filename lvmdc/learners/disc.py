@@ -5,7 +5,7 @@ M. P. Kumar, B. Packer, D. Koller, Modeling latent variable uncertainty for loss
 
 import copy
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from lvmdc.losses import Loss
 from lvmdc.objective import Objective
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.lbfgs import lbfgs
-from lvmdc.solvers.log_linear import log_linear_lbfgs
+from lvmdc.solvers.log_linear import lengthen, log_linear_lbfgs
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd
 from lvmdc.solvers.start import Init
@@ -124,6 +124,7 @@ class DISC(BlockLearner):
 
     def _begin(self) -> None:
         self.begin_theta(self._training.candidates)
+        self._believed: Tensor | None = None  # the scores of P_θ, where they are at hand
         self._solved: tuple[float, float, float] | None = None  # the θ block that θ is the answer of: C, J, β,
         self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on
         self._refresh()
@@ -163,24 +164,30 @@ class DISC(BlockLearner):
             self.model_ = self._make_conditional(state["theta"].get("theta", state["theta"].get("model.theta")))
         self.model_.load_state_dict(state["theta"])
 
+    def go_on_from(self, last: Self) -> None:
+        self._solved, self._solved_for, self._believed = None, (), last._believed
+        super().go_on_from(last)
+
     def _training_state(self) -> dict[str, Any]:
         return super()._training_state() | {"solved": None if self._solved is None else list(self._solved)}
 
     def _load_training(self, state: dict[str, Any]) -> None:
         super()._load_training(state)
+        self._believed = None  # θ is loaded later
         self._solved, self._solved_for = None if state["solved"] is None else tuple(state["solved"]), self._of_w()
 
     def _refresh(self) -> None:
         t = self._training
         with torch.no_grad():
-            t.p = with_known(self.model_.log_prob(t.candidates, t.y).exp(), t.bound, t.known)
+            self._believed = self.model_.scores(t.candidates, t.y)
+            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._believed).exp(), t.bound, t.known)
 
     def _objective(self) -> Objective:
         return self._training.objective(self.beta, self._theta_norm())
 
     @property
     def _annealed_beta(self) -> float:
-        return max(self.beta, self.anneal * COOLING ** (self.n_iter_ - 1))
+        return max(self.beta, self.anneal * COOLING ** max(self.n_iter_ - 1, 0))
 
     def _step(self) -> dict[str, float]:
         row = super()._step()
@@ -194,16 +201,28 @@ class DISC(BlockLearner):
         t, settings = self._training, (self.C, self.J, self._annealed_beta)
         if self._solved == settings and self._stands():
             return 0.0
-        problem = PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
+        problem = self._theta_problem()
         if self.theta_solver == "lbfgs":
             tol, linear = THETA_TOL * t.cccp.tolerance, self.model_.linear
-            gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol)
+            gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol, self._believed)
             self._solved, self._solved_for = settings, self._of_w()
         else:
             gained = ssd(problem, seed=self.seed_ + self.n_iter_)
         t.extra_passes += problem.evaluations
-        self._refresh()
+        if gained > 0:
+            self._refresh()
         return gained
+
+    def _follow_C(self, growth: float) -> None:
+        linear, scores = self.model_.linear, self._believed
+        whole = linear is not None and scores is not None and lengthen(self._theta_problem(), linear, growth, scores)
+        self._refresh()
+        if not whole:
+            self._step_posterior()
+
+    def _theta_problem(self) -> PosteriorProblem:
+        t = self._training
+        return PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
 
     def _of_w(self) -> tuple[Tensor, ...]:
         """All that the θ block depends on w by: what it predicts, or, with `slack`, w itself."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -11,10 +12,23 @@ from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.losses import Loss, ZeroOneLoss
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What is left of a training that went on in another learner: its state at the time.
+
+    >>> Ended({"seed": 0}).state["seed"]
+    0
+    """
+
+    state: dict[str, Any]
+
+
 class Resumable:
     """All that was learned as tensors and plain data, whatever the number of ranks that learned it."""
 
     loss: Loss | None
+    C: float
+    tol: float
     joint: JointFeatureMap | None
     coef_: Tensor
     history_: list[dict[str, float]]
@@ -40,7 +54,7 @@ class Resumable:
             "history": [dict(row) for row in self.history_],
             "converged": self.converged_,
             "stuck": self.stuck_,
-            "training": self._training_state(),
+            "training": self._training.state if isinstance(self._training, Ended) else self._training_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -58,6 +72,14 @@ class Resumable:
         self.n_iter_, self.converged_, self.stuck_ = len(self.history_), state["converged"], state.get("stuck", False)
         if begun:
             self._load_training(state["training"])
+
+    def go_on_from(self, last: Self) -> None:
+        """Take over the training of `last`, which differs in C alone and keeps what it has learned; nothing is checked or scored again."""
+        state = last.state_dict()
+        self.load_state_dict(state)
+        self._training, last._training, self.seed_ = last._training, Ended(state["training"]), last.seed_
+        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
+        self._training.change_C(self.C, self.C * self.tol)
 
     def _training_state(self) -> dict[str, Any]:
         t = self._training

@@ -10,8 +10,6 @@ from tqdm import tqdm
 
 from lvmdc.candidates import ArrayLike, Candidates
 from lvmdc.learners.base import LatentLearner
-from lvmdc.learners.blocks import BlockLearner
-from lvmdc.learners.training import Training
 
 Learner = TypeVar("Learner", bound=LatentLearner)
 
@@ -39,14 +37,11 @@ def fit_path(
         last: Learner | None = None
         for k, value in enumerate(C):
             learner = clone(model).set_params(C=value, n_init=1, verbose=False)
-            learner.begin(candidates, y, h, h_init, model.seed + start)
-            if last is not None:
-                learner.load_state_dict(last.state_dict())
-                if isinstance(learner._training, Training):
-                    learner._training.cccp.change_C(value / last.C)
-                if isinstance(learner, BlockLearner):
-                    learner._step_posterior()  # w stands at what was best for another C, so that θ has the more to gain
-                learner.history_, learner.n_iter_, learner.converged_, learner.stuck_ = [], 0, False, False
+            if last is None:
+                learner.begin(candidates, y, h, h_init, model.seed + start)
+            else:
+                learner.check_parameters()
+                learner.go_on_from(last)
             learner._run("")
             last = learner
             learner.set_params(n_init=model.n_init, verbose=model.verbose)

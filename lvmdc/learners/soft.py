@@ -52,6 +52,10 @@ class SoftTraining:
     def __post_init__(self) -> None:
         self.origin = self.value(self.point)
 
+    def change_C(self, C: float, tol: float) -> None:
+        """Go on under another C, with tol = C·ε."""
+        self.origin, self.tolerance, self.C = C / self.C * self.origin, tol, C
+
     @property
     def candidates(self) -> Candidates:
         return self.space.candidates

@@ -38,6 +38,9 @@ class JointTraining:
     p: Tensor
     passes: int = 0
 
+    def change_C(self, C: float, tol: float) -> None:
+        """Nothing here depends on C."""
+
 
 class SoftDISC(DISC):
     """½‖w‖² + J/2 ‖θ‖² + C/n Σ_i [H(P_θ, P_w) − β H(P_θ, P_θ) − (1−β) H(P_w, P_w)] over w and θ together, where
@@ -103,7 +106,8 @@ class SoftDISC(DISC):
         return JointTraining(candidates, y, known, bound, start, point, start.to(score_dtype(candidates)))
 
     def _step(self) -> dict[str, float]:
-        t, first = self._training, self.n_iter_ == 1
+        t = self._training
+        first = t.passes == 0
         p_w = LinearPrediction(t.point.w, self.joint_)
         start = t.start.to(score_dtype(t.candidates)) if first else None
         problem = SoftProblem(p_w, self.model_, t.bound, t.known, self.C, self.J, self.beta, self.temperature, start)
@@ -115,6 +119,9 @@ class SoftDISC(DISC):
             self._refresh()
         self.converged_ = not first and gained <= self.C * self.tol
         return {**self._objective().terms(), **self._measures(), "decrease": gained, "gap": 0.0}
+
+    def _follow_C(self, growth: float) -> None:
+        """θ is learned with w."""
 
     def _objective(self) -> Objective:
         t = self._training

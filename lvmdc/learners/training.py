@@ -36,6 +36,11 @@ class Training:
         self.extra_passes = 0
         self._expected: tuple[Tensor, Tensor] | None = None  # of which posterior, and what
 
+    def change_C(self, C: float, tol: float) -> None:
+        """Go on under another C, with tol = C·ε."""
+        self.C = C
+        self.cccp.change_C(C, tol)
+
     @property
     def point(self) -> Point:
         """Where w stands, with its scores."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from lvmdc import metrics
 from lvmdc.candidates import Candidates, Latent
-from lvmdc.learners import LatentLearner, Supervised
+from lvmdc.learners import LatentLearner, Supervised, fit_path
 from lvmdc.losses import Loss
 from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.run import Run
@@ -39,28 +40,51 @@ def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dic
     >>> measures["error"] <= measures["loss"] <= 1, measures["start"]
     (True, 3)
     """
-    train, held_out = run.division.parts(problem.y, problem.groups)
+    return execute_path([run], problem, memory_budget)[0]
+
+
+def execute_path(runs: Sequence[Run], problem: Problem, memory_budget: int | None = None) -> list[dict[str, Any]]:
+    """The results of runs that differ in C alone, the last of which comes through the C of all others; each has its share of the time."""
+    longest = runs[-1]
+    path = [*longest.before, longest.setting("C")]
+    train, held_out = longest.division.parts(problem.y, problem.groups)
     started, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learner = fit(run, problem, train, memory_budget=memory_budget)
-    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - worked
+        learners = fit(longest, problem, train, memory_budget=memory_budget)
+    spent = time.perf_counter() - started, time.process_time() - worked
+    told = [w for w in caught if not issubclass(w.category, ConvergenceWarning)]
+    took = [sum(row["seconds"] for row in learner.history_) for learner in learners]
+    results = []
+    for run in runs:
+        k = path.index(run.setting("C"))
+        share = took[k] / sum(took)
+        results.append(_result(run, problem, learners[k], held_out, told, (share * spent[0], share * spent[1])))
+    return results
+
+
+def _result(
+    run: Run, problem: Problem, learner: LatentLearner, held_out: Tensor, told: list[warnings.WarningMessage], spent: tuple[float, float]
+) -> dict[str, Any]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learner.warn_if_unfinished()
     measures: dict[str, float | None] = {**measure(learner, run.make_loss(), problem, held_out)}
     last = learner.history_[-1]
     measures |= {"objective": learner.objective_, "entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes")}
-    measures |= {"start": learner.seed_, "seconds": seconds, "cpu_seconds": cpu_seconds}
-    told = list(dict.fromkeys(str(w.message) for w in caught))
-    unfinished = any(issubclass(w.category, ConvergenceWarning) for w in caught)
-    result = {"run": run.describe(), "measures": measures, "converged": not unfinished, "warnings": told}
+    measures |= {"start": learner.seed_, "seconds": spent[0], "cpu_seconds": spent[1]}
+    words = list(dict.fromkeys(str(w.message) for w in [*told, *caught]))
+    result = {"run": run.describe(), "measures": measures, "converged": not caught, "warnings": words}
     shown = run.division.fold == 0 and not run.inner  # the fold that pictures are drawn of
     return result | ({"predictions": predictions(learner, problem, held_out)} if shown else {})
 
 
-def fit(run: Run, problem: Problem, train: Tensor, **others: Any) -> LatentLearner:
-    """The run's learner, fitted to the samples `train`; only a supervised one is told their true candidates."""
+def fit(run: Run, problem: Problem, train: Tensor, **others: Any) -> list[LatentLearner]:
+    """The run's learner fitted to the samples `train`, after one for each C before; only a supervised one is told the true candidates."""
     supervised = issubclass(pkgutil.resolve_name(run.learner), Supervised)
     h = problem.h[train] if supervised else None
-    return run.make_learner(**others).fit(problem.candidates.subset(train), problem.y[train], h=h)
+    learner, candidates, y = run.make_learner(**others), problem.candidates.subset(train), problem.y[train]
+    return fit_path(learner, candidates, y, [*run.before, learner.C], h) if run.before else [learner.fit(candidates, y, h=h)]
 
 
 def measure(learner: LatentLearner, loss: Loss, problem: Problem, held_out: Tensor) -> dict[str, float]:

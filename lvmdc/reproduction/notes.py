@@ -33,6 +33,8 @@ def notes(protocol: Protocol) -> list[str]:
         f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test. The folds share samples, so it is optimistic;"
         " p corrected widens the variance for that (Nadeau and Bengio, 2003).",
     ]
+    if protocol.path:
+        told.append("Each training starts where that of the next smaller C ended, the first one anew.")
     starts = _starts(protocol)
     return [*told, starts] if starts else told
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from lvmdc.reproduction.division import Division
-from lvmdc.reproduction.protocol import Protocol
-from lvmdc.reproduction.run import Plain, Run
+from lvmdc.reproduction.protocol import Method, Protocol
+from lvmdc.reproduction.run import Plain, Run, Settings
 
 SEED_STEP = 100  # between the starts of one fold and those of the next: more than anyone's n_init
 
@@ -31,8 +31,16 @@ def plan_runs(protocol: Protocol, data: str) -> list[Run]:
                 fixed["seed"] = protocol.seed + SEED_STEP * division.fold
                 for point in method.points():
                     settings = tuple(sorted(_once(fixed | dict(point)).items()))
-                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, data))
+                    before = _smaller(method, point) if protocol.path else ()
+                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, data, before))
     return runs
+
+
+def _smaller(method: Method, point: Settings) -> tuple[float, ...]:
+    """The values of C in the grid below that of a point, in order."""
+    C = dict(point).get("C")
+    numbers = [float(value) for value in method.grid.get("C", ()) if isinstance(value, int | float)]
+    return tuple(sorted(value for value in numbers if isinstance(C, int | float) and value < C))
 
 
 def _once(settings: dict[str, Plain]) -> dict[str, Plain]:
@@ -50,8 +58,7 @@ def _divisions(protocol: Protocol) -> list[Division]:
 def tasks(runs: Sequence[Run]) -> list[list[Run]]:
     """The runs as they are handed to processes, the longest first, so that no process is left with a long one at the end.
 
-    Training takes the longer the larger C is, and the more samples it has. A task holds one run; it is a list so that runs over
-    increasing C may one day share a process and start from each other.
+    Training takes the longer the larger C is, and the more samples it has. A task holds one run, or, in order, those along one path over C.
 
     >>> from lvmdc.reproduction.protocol import Method
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
@@ -64,7 +71,17 @@ def tasks(runs: Sequence[Run]) -> list[list[Run]]:
         C = run.setting("C", 1.0)
         return -float(C) if isinstance(C, int | float) else 0.0, run.inner
 
-    return [[run] for run in sorted(runs, key=length)]
+    paths: dict[object, list[Run]] = {}
+    for run in sorted(runs, key=length):
+        others = tuple(setting for setting in run.settings if setting[0] != "C")
+        along = (run.learner, run.loss_spec, others, run.division, run.data)
+        # The first run of a path is one that starts anew, and belongs to the path only if there is one.
+        path = paths.get(along)
+        if path is not None and run.setting("C") in path[-1].before:
+            path.insert(0, run)
+        else:
+            paths[along if run.before else run] = [run]
+    return list(paths.values())
 
 
 def describe_plan(protocol: Protocol, runs: Sequence[Run]) -> str:

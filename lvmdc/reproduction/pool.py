@@ -17,7 +17,7 @@ from joblib.externals.loky import get_reusable_executor
 from tqdm import tqdm
 
 from lvmdc.memory import memory_budget
-from lvmdc.reproduction.execute import execute
+from lvmdc.reproduction.execute import execute_path
 from lvmdc.reproduction.plan import tasks
 from lvmdc.reproduction.problem import loaded
 from lvmdc.reproduction.run import Run
@@ -118,15 +118,18 @@ def work_apart(task: Sequence[Run], samples: str, store: Store, memory: int) -> 
 
 
 def work(task: Sequence[Run], samples: str, store: Store, memory: int) -> Worked:
-    """Do the runs of a task one after the other; what goes wrong in one is kept, with its traceback."""
+    """Do the runs of a task; what goes wrong is kept, with its traceback."""
     torch.set_num_threads(1)
     for run in task:
         store.begin(run)
-        try:
-            store.write(run, execute(run, loaded(samples), memory))
-        except Exception:  # whatever it is, the other runs can go on
+    try:
+        for run, result in zip(task, execute_path(task, loaded(samples), memory), strict=True):
+            store.write(run, result)
+    except Exception:  # whatever it is, other tasks can go on
+        for run in task:
             store.fail(run, traceback.format_exc())
-        finally:
+    finally:
+        for run in task:
             store.end(run)
     return Worked(len(task), os.getpid(), peak_memory())
 

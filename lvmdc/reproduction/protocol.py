@@ -82,6 +82,7 @@ class Protocol:
         inner_folds: divisions of each training part by which hyperparameters are chosen; 0 for none.
         inner_fraction: how much of every class of the training part trains in these.
         inner_settings: arguments that are others in these, such as fewer starts.
+        path: whether a training starts where that of the next smaller C ended; else each starts anew, as in the paper.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}).check()
@@ -99,6 +100,7 @@ class Protocol:
     inner_folds: int = 3
     inner_fraction: float = 0.75
     inner_settings: Mapping[str, Plain] = field(default_factory=dict)
+    path: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be run, in one sentence, before any work."""

@@ -31,6 +31,7 @@ class Run:
         point: those of them that are searched over.
         division: what it learns from and is measured on.
         data: the content key of the data.
+        before: smaller C, in order, that the training comes through on its way; none: it starts anew.
 
     >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
     >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", spec, (("C", 10.0), ("seed", 0)), (("C", 10.0),), Division(fold=0), "data")
@@ -48,6 +49,7 @@ class Run:
     point: Settings
     division: Division
     data: str
+    before: tuple[float, ...] = ()
 
     @property
     def inner(self) -> bool:
@@ -58,6 +60,7 @@ class Run:
     def key(self) -> str:
         """A hash of all that decides the result. What the figure calls things, and what else is searched, is not among it."""
         decides = [FORMAT, self.learner, json.loads(self.loss_spec), dict(self.settings), asdict(self.division), self.data]
+        decides += [self.before] if self.before else []
         return hashlib.sha256(json.dumps(_normal(decides), sort_keys=True).encode()).hexdigest()[:24]
 
     def setting(self, name: str, default: Plain = None) -> Plain:

@@ -71,6 +71,7 @@ class LatentBlock(ABC):
         self.point: Point = hinge.origin()
         self.tolerance = tol  # as it stands after the last round
         self.inner = float("inf")  # how exactly to solve the next convex problem; inf: the first one
+        self.anew = False  # whether C has changed since the last round
 
     @abstractmethod
     def run(self, losses: Losses, max_rounds: int) -> Round:
@@ -80,9 +81,10 @@ class LatentBlock(ABC):
         """Say what the next run, of other losses, may gain: how exactly (14) need be solved at first."""
         self.inner = FOLLOWING * gain
 
-    def change_C(self, ratio: float) -> None:
-        """Say that C is `ratio` times what it was in the state that was loaded: what that will gain is not known."""
-        self.tolerance = min(self.tol, ratio * self.tolerance)
+    def change_C(self, C: float, tol: float) -> None:
+        """Go on under another C; what that will gain is not known yet."""
+        self.tolerance = min(tol, C / self.hinge.C * self.tolerance)
+        self.hinge.C, self.tol, self.anew = C, tol, True
         self.expect(float("inf"))
 
     def value(self, point: Point, losses: Losses) -> tuple[Truth, float]:
@@ -144,22 +146,27 @@ class CCCP(LatentBlock):
         solution = self.solver.solve(expected_loss, self.truth, self.point, tol, share)
         point = self.reached(solution) if first else solution.point
         truth, after = self.value(point, losses)
+        stays = self.anew and distributed.highest(self.hinge.candidates, truth.differs(self.truth)) == 0
+        self.anew = False
         if after <= before:
             self.point, self.truth = point, truth
         decrease = max(before - after, 0.0)
         self.set_tolerance(self.hinge.value_at_origin(expected_loss), before - decrease)
         # A new h* may raise the loss that it is the truth of: then the old one stays, and (14) is solved once more, exactly.
         self.inner = min(self.inner, FOLLOWING * decrease if after <= before else 0.0)
+        # Where another C, which lowers (13) whatever h* is, leaves h* as it was, (14) is solved for the right one.
         strict = solution.gap <= LAST * self.tolerance and point is solution.point
         nothing = decrease <= self.tolerance
         # A gap above what was asked for is the mark of a solver at the end of its passes.
         stuck = nothing and not first and self.solver.begins_anew and solution.gap > tol
-        return Round(decrease, solution.gap, strict and nothing, stuck and not strict)
+        return Round(decrease, solution.gap, strict and (nothing or stays), stuck and not strict)
 
     def run(self, losses: Losses, max_rounds: int) -> Round:
         gap = self.solver.gap(losses(self.truth), self.truth, self.point)
         if gap <= LAST * self.tolerance:  # the losses are others, but w answers them as well
             return Round(0.0, gap, True)
+        if self.anew:
+            self.expect(gap / 2)  # half of all that another C lets w gain
         total = 0.0
         for _ in range(max_rounds):
             last = self.round(losses)

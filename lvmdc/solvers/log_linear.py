@@ -21,8 +21,11 @@ EVALUATIONS = 30  # along one line at most
 MAX_ITER = 300
 
 
-def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) -> float:
+def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float, scores: Tensor | None = None) -> float:
     """Lower (16) until little of `tol` is left to gain; returns the decrease, which is never negative.
+
+    Args:
+        scores: (T,) of P_θ as it stands, where they are at hand.
 
     >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
@@ -34,8 +37,10 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
     """
     phi, y, J = problem.candidates.for_phi(), problem.y, problem.J
     theta = model.theta.detach().double().flatten()
-    with torch.no_grad():
-        scores = problem.model.scores(problem.candidates, y).double()
+    if scores is None:
+        with torch.no_grad():
+            scores = problem.model.scores(problem.candidates, y)
+    scores = scores.double()
     risk, slopes = _risk(problem, scores)
     value = first = J / 2 * float(theta @ theta) + risk
     gradient = J * theta + distributed.total(phi, model.joint.own_transpose(phi, slopes, y))
@@ -43,7 +48,8 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float) ->
     for _ in range(MAX_ITER):
         along = -inverse(pairs, gradient)
         fall = float(gradient @ along)
-        if not fall < 0 or (pairs and -fall / 2 <= ENOUGH * tol):  # half the slope is what a step of length 1 gains by the curvature
+        # Half the slope is what a step of length 1 gains by the curvature; J is all that is known of it at first.
+        if not fall < 0 or -fall / 2 <= ENOUGH * tol * (1.0 if pairs else J):
             break
         with torch.no_grad():
             rise = _finite(model.joint.own_scores(phi, along, y))
@@ -74,6 +80,30 @@ def _risk(problem: PosteriorProblem, scores: Tensor) -> tuple[float, Tensor]:
     value = problem.risk(problem.posterior_of(scores))
     (slopes,) = torch.autograd.grad(value, scores)
     return float(distributed.total(problem.candidates, value.detach())), slopes.detach()
+
+
+def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: Tensor) -> bool:
+    """Make θ longer by the best of a few factors up to `most`, by which C has grown; whether it is `most`, as where scores (T,) are small.
+
+    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
+    >>> settings = dict(J=1e-3, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
+    >>> model = LogLinear(torch.tensor([[0.1, 0.0]]))
+    >>> problem = PosteriorProblem(model, BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]]), **settings)
+    >>> lengthen(problem, model, 10.0, scores=torch.tensor([0.1, 0.0])), model.theta.detach()
+    (True, tensor([[1., 0.]]))
+    """
+    norm = float(model.theta.detach().double().square().sum())
+    with torch.no_grad():
+        best, lowest = 1.0, float("inf")
+        for longer in (most, most**0.75, most**0.5, most**0.25, 1.0):
+            p = problem.posterior_of(longer * scores)
+            value = problem.J / 2 * longer**2 * norm + float(distributed.total(problem.candidates, problem.risk(p)))
+            if value >= lowest:
+                break
+            best, lowest = longer, value
+        model.theta.mul_(best)
+    return best == most > 1
 
 
 def _search(

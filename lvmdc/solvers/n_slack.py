@@ -69,6 +69,8 @@ class NSlack:
         self.rounds = 0  # over the known planes, so far
         self.unseen = np.inf  # what of the gap the last pass met by planes that were not known
         self.gaps = np.full(len(hinge.y), np.inf)  # that of each sample, as the last pass met it
+        self._asked: tuple[object, ...] | None = None  # which (14) the tables belong to
+        self._C = hinge.C  # that the weights belong to
         c = hinge.candidates
         self._starts, self._counts, self._y, self._known = (t.cpu().numpy() for t in (c.offsets, c.counts, hinge.y, hinge.known))
 
@@ -103,6 +105,10 @@ class NSlack:
 
     def rebase(self, expected_loss: Tensor, truth: Truth) -> None:
         """Take up another (14): the weights of the old truth go to the new one, all losses are looked up anew."""
+        asked = expected_loss, truth, self.hinge.C, self.hinge.weight
+        if self._asked is not None and all(a is b for a, b in zip(asked, self._asked, strict=True)):
+            return
+        self._asked = asked
         if self.planes is None:
             self.planes = self._first_planes(truth)
         elif truth.rows is not None and self.truth.rows is not None:
@@ -117,7 +123,31 @@ class NSlack:
         p.loss[:] = self._look_up(self.losses, expected_loss)
         p.rescale(self.total)
         self.w = p.w(self.truth, self.total)
+        if self.hinge.C > self._C:
+            self._shorten(self._C / self.hinge.C)
+        self._C = self.hinge.C
         self.unseen = min(self.unseen, float(self.total.sum() * expected_loss.max()))
+
+    def _shorten(self, least: float) -> None:
+        """After C grew: s·w with the best s in [least, 1]. A margin that was hard enough before need not grow with C.
+
+        The rest of each sample's weight goes to its truth, of loss l_i*: the dual is s Σ α_ip l_ip + (1 − s) Σ C/n l_i* − ½ s² ‖w‖².
+        """
+        p, rows = self.planes, self.truth.rows
+        assert p is not None
+        if rows is None:
+            return
+        packed, samples = rows.cpu().numpy(), np.arange(len(self._counts))
+        at_truth = float(self.total @ self.losses[packed, self._y])
+        best = (float((p.alpha * p.loss)[p.used].sum()) - at_truth) / max(float(self.w @ self.w), 1e-300)
+        if best >= 1:
+            return
+        absent = np.flatnonzero(p.find(packed, self._y) < 0)
+        p.add(absent, packed[absent], self._y[absent])
+        p.loss[:] = self._look_up(self.losses, self.expected_loss)
+        p.alpha *= max(best, least)
+        p.alpha[samples, p.find(packed, self._y)] += self.total - p.alpha.sum(axis=1)
+        self.w = p.w(self.truth, self.total)
 
     @property
     def dual(self) -> float:
@@ -220,3 +250,4 @@ class NSlack:
         self.planes = Planes(hinge)
         self.planes.load_state(state["planes"], self.mixture)
         self.rounds, self.unseen = state["rounds"], state["unseen"]
+        self._C = hinge.C

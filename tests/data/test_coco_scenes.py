@@ -3,6 +3,7 @@ import logging
 
 import pytest
 import torch
+from PIL import Image
 from test_coco import write
 
 from lvmdc.data import coco_scenes
@@ -18,6 +19,13 @@ def test_every_picture_has_the_labels_and_boxes_of_all_its_categories(tmp_path, 
     assert scenes.truth.of_picture(3).box[0].tolist() == [5, 5, 10, 8]  # cut at the edge
     assert scenes.division is None
     assert "4 pictures, 6 boxes of 2 categories, 1 of them crowds" in caplog.text
+
+
+def test_a_picture_is_opened_once_however_many_boxes_it_has(tmp_path, monkeypatch):
+    places, opened, reading = write(tmp_path), [], Image.open
+    monkeypatch.setattr(Image, "open", lambda file: opened.append(file) or reading(file))
+    coco_scenes(*places)
+    assert len(opened) == len(set(opened)) == 3  # of the four one has no box
 
 
 def test_a_category_that_only_a_crowd_shows_is_not_told(tmp_path):

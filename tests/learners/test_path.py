@@ -7,7 +7,7 @@ import torch
 from learners.problems import LOSSES, problem
 from sklearn.exceptions import ConvergenceWarning
 
-from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, Supervised, fit_path
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, SoftDISC, Supervised, fit_path
 
 PATH = [0.1, 1.0, 10.0]
 
@@ -53,6 +53,29 @@ def test_of_several_starts_the_lowest_is_kept_for_each_c(learner):
     for k, found in enumerate(fit_path(learner(seed=3, n_init=2, **settings), p.candidates, p.y, PATH)):
         assert found.objective_ == min(path[k].objective_ for path in single)
         assert found.get_params()["n_init"] == 2
+
+
+@pytest.mark.parametrize("C", [[10.0, 1.0, 0.1], [1.0, 1.0], [0.1, 100.0]], ids=str)
+def test_c_may_fall_stay_or_leap(C):
+    p = problem(3, n=12, signal=2)
+    settings = {"loss": LOSSES["overlap"], "tol": 1e-6}
+    for value, found in zip(C, fit_path(Supervised(**settings), p.candidates, p.y, C, h=p.h), strict=True):
+        fresh = Supervised(C=value, **settings).fit(p.candidates, p.y, h=p.h)
+        assert found.objective_ == pytest.approx(fresh.objective_, abs=3e-6 * value)
+
+
+@pytest.mark.parametrize("learner", [DISC, LSVM, EM, SoftDISC])
+def test_what_was_learned_for_one_c_stays_when_the_path_goes_on(learner):
+    p = problem(1, n=12, most=6, signal=3)
+    alone = fit_path(learner(LOSSES["overlap"]), p.candidates, p.y, PATH[:1])[0]
+    first, *rest = fit_path(learner(LOSSES["overlap"]), p.candidates, p.y, PATH)
+    assert first.objective_ == alone.objective_
+    assert [model.C for model in rest] == PATH[1:]
+    torch.testing.assert_close(first.coef_, alone.coef_)
+    torch.testing.assert_close(first.predict_latent_proba(p.candidates, p.y), alone.predict_latent_proba(p.candidates, p.y))
+    assert first.state_dict()["converged"]
+    with pytest.raises(RuntimeError, match="this training went on under another C"):
+        first.step()
 
 
 def test_no_c_is_refused_and_a_limit_that_ends_it_warns():

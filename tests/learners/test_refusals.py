@@ -48,6 +48,9 @@ def test_an_output_beyond_the_classes():
         ({"init": "given"}, "init='given' needs h_init= with a candidate for every sample .* but sample 0 has none"),
         ({"max_iter": 0}, "max_iter must be at least 1, but it is 0"),
         ({"n_init": 0}, "n_init must be at least 1, but it is 0"),
+        ({"memory_budget": 0}, "memory_budget must be a positive whole number of bytes, but it is 0"),
+        ({"memory_budget": "2GB"}, "memory_budget must be a positive whole number of bytes, but it is 2GB"),
+        ({"memory_budget": 2e9}, r"memory_budget must be a positive whole number of bytes, but it is 2000000000\.0"),
     ],
 )
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -99,6 +99,6 @@ def test_ten_thousand_candidates_stay_within_a_budget_of_64_megabytes():
 
 
 def test_a_budget_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="memory_budget must be a positive number of bytes, but it is 0"):
+    with pytest.raises(ValueError, match="memory_budget must be a positive whole number of bytes, but it is 0"):
         own_class(random_candidates([2]), OverlapLoss(), 0)
     assert memory_budget(torch.device("cpu")) > 0

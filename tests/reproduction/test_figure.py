@@ -94,8 +94,8 @@ def test_demo_runs_by_its_script_leaves_everything_and_repeats_nothing(tmp_path)
 
 
 def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again, monkeypatch):
-    done, execute = [], pool.execute
-    monkeypatch.setattr(pool, "execute", lambda run, *others: done.append(run) or execute(run, *others))
+    done, execute = [], pool.execute_path
+    monkeypatch.setattr(pool, "execute_path", lambda task, *others: done.extend(task) or execute(task, *others))
     first = reproduce(small(again, config))
     assert not done
     second = reproduce(small(again, config, "C=[0.1, 1.0]"))
@@ -104,7 +104,7 @@ def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again
 
 
 def test_failed_run_is_told_at_the_end_and_the_rest_is_reported(config, again, monkeypatch):
-    tmp_path, execute = again, pool.execute
+    tmp_path, execute = again, pool.execute_path
     for path in (tmp_path / "out" / "runs").iterdir():
         run = json.loads(path.read_text())["run"]
         if (run["method"], run["loss"], run["division"]["fold"], run["division"]["inner"]) == ("ILSVM", "overlap", 1, None):
@@ -113,7 +113,7 @@ def test_failed_run_is_told_at_the_end_and_the_rest_is_reported(config, again, m
     def unlucky(*_):
         raise RuntimeError("no luck today")
 
-    monkeypatch.setattr(pool, "execute", unlucky)
+    monkeypatch.setattr(pool, "execute_path", unlucky)
     with pytest.raises(RunsFailed, match=r"1 of 32 runs failed, and are tried again next time; .*\.txt says why"):
         reproduce(small(tmp_path, config, f"publish='{tmp_path / 'docs'}'"))
     out = tmp_path / "out"
@@ -122,7 +122,7 @@ def test_failed_run_is_told_at_the_end_and_the_rest_is_reported(config, again, m
     assert "± " in lines[0]
     assert "1 of 32 runs are not done" in (out / "table.md").read_text(encoding="utf-8")
     assert not (tmp_path / "docs").exists()
-    monkeypatch.setattr(pool, "execute", execute)
+    monkeypatch.setattr(pool, "execute_path", execute)
     reproduce(small(tmp_path, config))
     assert not list((out / "failed").iterdir())
 

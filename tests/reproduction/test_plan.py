@@ -54,6 +54,15 @@ def test_longest_runs_go_first(small):
     assert [run.inner for run in order if run.setting("C") == 10.0] == [False] * 4 + [True] * 4
 
 
+def test_runs_along_a_path_are_one_task_in_the_order_of_c(small):
+    protocol = dataclasses.replace(small("lvmdc.LSVM", "lvmdc.DISC", C=(0.1, 10.0, 1.0)), path=True)
+    paths = tasks(plan_runs(protocol, "data"))
+    assert len(paths) == 2 * 2 * (2 + 2)
+    assert all([run.setting("C") for run in path] == [0.1, 1.0, 10.0] for path in paths)
+    assert all([run.before for run in path] == [(), (0.1,), (0.1, 1.0)] for path in paths)
+    assert all(len({(run.method, run.loss, run.division) for run in path}) == 1 for path in paths)
+
+
 def test_key_stays_the_same_for_ever(run):
     # Written down once: another key would make every result that exists look undone.
     assert run("LSVM", C=10.0).key == "15ec5f5eebc56aedae73a36f"
@@ -70,6 +79,7 @@ def test_key_stays_the_same_for_ever(run):
         {"division": Division(0, seed=1)},
         {"division": Division(0, inner=0, inner_fraction=0.75)},
         {"data": "other data"},
+        {"before": (0.1,)},
     ],
 )
 def test_key_follows_all_that_decides_the_result(change, run):

@@ -1,10 +1,12 @@
 """What is done stays done, and what fails does not end the rest."""
 
+import dataclasses
 import json
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
+from lvmdc import LSVM, OverlapLoss, fit_path
 from lvmdc.reproduction import Store, do_runs, plan_runs, pool
 from lvmdc.reproduction.store import code_digest
 
@@ -42,14 +44,14 @@ def test_two_processes_find_the_same_numbers_as_one(runs, samples, tmp_path):
 
 
 def test_run_that_raises_is_contained_and_tried_again(runs, samples, tmp_path, monkeypatch):
-    store, execute = Store(tmp_path), pool.execute
+    store, execute = Store(tmp_path), pool.execute_path
 
-    def unlucky(run, *others):
-        if run == runs[0]:
+    def unlucky(task, *others):
+        if runs[0] in task:
             raise RuntimeError("no luck today")
-        return execute(run, *others)
+        return execute(task, *others)
 
-    monkeypatch.setattr(pool, "execute", unlucky)
+    monkeypatch.setattr(pool, "execute_path", unlucky)
     quiet(runs, samples, store)
     assert store.read(runs[0]) is None
     text = store.failure(runs[0]).read_text(encoding="utf-8")
@@ -95,15 +97,15 @@ def test_pool_that_breaks_without_a_run_under_way_is_not_tried_for_ever(runs, sa
 
 
 def test_interruption_keeps_what_is_done(runs, samples, tmp_path, monkeypatch):
-    store, execute, done = Store(tmp_path), pool.execute, []
+    store, execute, done = Store(tmp_path), pool.execute_path, []
 
-    def interrupted(run, *others):
+    def interrupted(task, *others):
         if len(done) == 2:
             raise KeyboardInterrupt
-        done.append(run)
-        return execute(run, *others)
+        done.append(task)
+        return execute(task, *others)
 
-    monkeypatch.setattr(pool, "execute", interrupted)
+    monkeypatch.setattr(pool, "execute_path", interrupted)
     with pytest.raises(KeyboardInterrupt):
         quiet(runs, samples, store)
     assert sum(store.read(run) is not None for run in runs) == 2
@@ -116,3 +118,22 @@ def test_damaged_result_is_named_and_counts_as_not_done(runs, tmp_path, caplog):
     store.path(runs[0]).write_text('{"measures": ')
     assert store.read(runs[0]) is None
     assert f"{runs[0].key}.json is damaged" in caplog.text
+
+
+def test_a_path_over_c_gives_what_fit_path_gives_and_shares_its_first_run(small, digits, samples, tmp_path):
+    protocol = small("lvmdc.LSVM", C=(10.0, 0.1, 1.0), losses={"overlap": {"_target_": "lvmdc.OverlapLoss"}}, folds=1, inner_folds=0)
+    anew, path = (plan_runs(dataclasses.replace(protocol, path=along), digits.key) for along in (False, True))
+    store = Store(tmp_path)
+    quiet(path, samples, store)
+    assert store.read(anew[1]) is not None  # the smallest C starts anew in any case
+    assert store.read(anew[0]) is None
+    train, _ = path[0].division.parts(digits.y, digits.groups)
+    learner = LSVM(OverlapLoss(), tol=0.1, max_iter=5, seed=0)
+    models = fit_path(learner, digits.candidates.subset(train), digits.y[train], [0.1, 1.0, 10.0])
+    found = {run.setting("C"): store.read(run)["measures"] for run in path}
+    assert [found[model.C]["objective"] for model in models] == [model.objective_ for model in models]
+    # One run alone goes the same way.
+    store.path(path[0]).unlink()
+    quiet(path[:1], samples, store)
+    assert store.read(path[0])["measures"]["objective"] == found[10.0]["objective"]
+    assert store.read(path[0])["run"]["before"] == [0.1, 1.0]
