@@ -17,7 +17,7 @@ from lvmdc.mapped import take_mapped
 from lvmdc.selection import checked_choice, checked_index, rows_of
 
 if TYPE_CHECKING:
-    from lvmdc.distributed import Shard
+    from lvmdc.shards import Shard
 
 __all__ = ["ArrayLike", "Candidates", "Latent", "as_tensor"]
 
@@ -139,8 +139,9 @@ class Candidates:
         return rows - self.offsets[self.sample[rows]]
 
     def latent(self, rows: Tensor) -> Latent:
-        """The values of h at packed rows, as losses see them."""
-        return Latent(self.index(rows), None if self.boxes is None else self.boxes[rows], rows)
+        """The values of h at packed rows, as losses see them: their `row` is that in the whole set."""
+        whole = rows if self.shard is None else rows + self.shard.first("candidates")
+        return Latent(self.index(rows), None if self.boxes is None else self.boxes[rows], whole)
 
     def select(self, h: ArrayLike) -> Candidates:
         """The set that keeps one candidate h[i] of each sample: what remains when h is known.

@@ -7,102 +7,20 @@ here is what it would be without ranks, and needs no process group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.nn.functional import all_reduce
 
-from lvmdc.candidates import ArrayLike, Candidates, as_tensor
+from lvmdc.candidates import Candidates
+from lvmdc.shards import Axis, Shard, divide, load_shard, place, ranks, shard
 
-Axis = Literal["samples", "candidates"]
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Which samples and packed rows of the whole set a rank holds: those from `samples[rank]`, `candidates[rank]` up to the next entry.
-
-    >>> Shard((0, 2, 3), (0, 5, 9), rank=1).first("candidates")
-    5
-    """
-
-    samples: tuple[int, ...]
-    candidates: tuple[int, ...]
-    rank: int
-    group: Any = None
-
-    def first(self, axis: Axis) -> int:
-        """The first sample, or packed row, of this rank."""
-        return getattr(self, axis)[self.rank]
-
-    def sizes(self, axis: Axis) -> list[int]:
-        """How many each rank has."""
-        return [b - a for a, b in pairwise(getattr(self, axis))]
-
-
-def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = None) -> tuple[Any, ...]:
-    """The part of a set that this rank learns from, and of arrays (n,) that go with it: y, h, h_init, or None.
-
-    Consecutive samples, with about as many candidates on every rank; mapped features stay mapped. Every rank calls it with the same set:
-    under `torchrun`, after `torch.distributed.init_process_group`. Without a process group, or on one rank, the set is returned whole.
-
-    >>> whole = Candidates(torch.eye(3), [2, 1])
-    >>> part, y = shard(whole, [1, 0])
-    >>> part is whole, y
-    (True, tensor([1, 0]))
-    """
-    arrays = [None if values is None else as_tensor(values) for values in of_samples]
-    at = place(candidates.counts, group)
-    if at is None:
-        return candidates, *arrays
-    for values in arrays:
-        if values is not None and len(values) != len(candidates):
-            raise ValueError(f"shard needs arrays of {len(candidates)} values, one a sample, but one has {len(values)}")
-    one, two = at.samples[at.rank], at.samples[at.rank + 1]
-    return candidates.part(one, two, at), *(None if values is None else values[one:two] for values in arrays)
-
-
-def ranks(group: Any = None) -> tuple[int, int]:
-    """Which rank this process is, and of how many: (0, 1) without a process group.
-
-    >>> ranks()
-    (0, 1)
-    """
-    if not (dist.is_available() and dist.is_initialized()):
-        return 0, 1
-    return dist.get_rank(group), dist.get_world_size(group)
-
-
-def place(counts: Tensor, group: Any = None) -> Shard | None:
-    """What `shard` gives this rank of samples with `counts` (n,) candidates; None where there is but one rank.
-
-    >>> place(torch.tensor([2, 1])) is None
-    True
-    """
-    rank, world = ranks(group)
-    return None if world == 1 else Shard(*divide(counts, world), rank, group)
-
-
-def divide(counts: Tensor, parts: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Bounds of samples and of packed rows that divide samples of `counts` (n,) candidates evenly, at least one sample a part.
-
-    >>> divide(torch.tensor([5, 1, 1, 1, 4]), 2)
-    ((0, 2, 5), (0, 6, 12))
-    """
-    n = len(counts)
-    if n < parts:
-        raise ValueError(f"{n} samples cannot be divided over {parts} ranks, each of which needs at least one")
-    ends = counts.cumsum(0).cpu()
-    wanted = ends[-1] * torch.arange(1, parts) / parts
-    cuts = (torch.searchsorted(ends, wanted.long()) + 1).tolist()
-    bounds = [0]
-    for r, cut in enumerate(cuts, start=1):
-        bounds.append(min(max(cut, bounds[-1] + 1), n - (parts - r)))
-    bounds.append(n)
-    return tuple(bounds), (0, *(int(ends[b - 1]) for b in bounds[1:]))
-
+__all__ = [
+    "Shard", "divide", "first_row", "gather", "highest", "load_shard", "mean", "n_candidates", "n_samples", "own", "place", "ranks",
+    "row_mean", "shard", "told_by_first", "total",
+]  # fmt: skip
 
 # ---- sums over the samples of all ranks ------------------------------------------------------------------------------
 
@@ -116,6 +34,15 @@ def n_samples(candidates: Candidates) -> int:
     return len(candidates) if candidates.shard is None else candidates.shard.samples[-1]
 
 
+def n_candidates(candidates: Candidates) -> int:
+    """T of the whole set.
+
+    >>> n_candidates(Candidates(torch.eye(3), [2, 1]))
+    3
+    """
+    return candidates.n_candidates if candidates.shard is None else candidates.shard.candidates[-1]
+
+
 def total(candidates: Candidates, values: Tensor) -> Tensor:
     """The sum of what each rank has, on every rank.
 
@@ -124,9 +51,9 @@ def total(candidates: Candidates, values: Tensor) -> Tensor:
     """
     if candidates.shard is None:
         return values
-    values = values.detach().clone()
-    dist.all_reduce(values, group=candidates.shard.group)
-    return values
+    found = values.detach().to(candidates.device, copy=True)  # where ranks can send it from
+    dist.all_reduce(found, group=candidates.shard.group)
+    return found.to(values.device)
 
 
 def mean(candidates: Candidates, values: Tensor, dim: int = 0) -> Tensor:
@@ -151,6 +78,18 @@ def highest(candidates: Candidates, value: float) -> float:
     found = torch.tensor(value, dtype=torch.float64, device=candidates.device)
     dist.all_reduce(found, dist.ReduceOp.MAX, group=candidates.shard.group)
     return float(found)
+
+
+def row_mean(values: Tensor) -> Tensor:
+    """The mean of the values (m,) of all ranks, which all call it; differentiable, also in those of the others.
+
+    >>> row_mean(torch.tensor([1.0, 2.0]))
+    tensor(1.5000)
+    """
+    if ranks()[1] == 1:
+        return values.mean()
+    found = all_reduce(torch.stack([values.sum(), values.new_tensor(float(len(values)))]))
+    return found[0] / found[1]
 
 
 def told_by_first(value: Any) -> Any:

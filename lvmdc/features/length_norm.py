@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from lvmdc import distributed
+
 LENGTH = 8.0  # about that of HOG, for which C near 1 is right
 
 
@@ -10,8 +12,8 @@ class LengthNorm(nn.Module):
     """x ↦ 8 x / √E‖x‖²: features whose root mean square length is 8.
 
     It is one factor for all windows and not a division by each one's own length, because that length itself tells objects from
-    background. In training E‖x‖² is the mean of the batch, with its derivative, so that nothing is gained by longer features; otherwise it
-    is what `calibrate` was told, the mean of the training set.
+    background. In training E‖x‖² is the mean of the batch, of all ranks, with its derivative, so that nothing is gained by longer
+    features; otherwise it is what `calibrate` was told, the mean of the training set.
 
     >>> norm = LengthNorm().eval()
     >>> norm.calibrate(torch.tensor(4.0))
@@ -34,5 +36,5 @@ class LengthNorm(nn.Module):
         self.square = square.to(self.square)
 
     def forward(self, x: Tensor) -> Tensor:
-        square = x.square().sum(dim=1).mean() if self.training else self.square.to(x.device)
+        square = distributed.row_mean(x.square().sum(dim=1)) if self.training else self.square.to(x.device)
         return x * (LENGTH / square.clamp(min=torch.finfo(x.dtype).tiny).sqrt())

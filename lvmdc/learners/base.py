@@ -111,12 +111,21 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
     ) -> None:
         """Check everything and make ready for `step`, as `fit` does first."""
+        if checks.check_candidates(candidates).shard is not None:
+            self.check_over_ranks()
+        given = self.checked(candidates, y, h, h_init, seed)
+        self._training = self._make_training(given.candidates, given.y, given.known, given.allowed, given.start)
+        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
+        self._begin()
+
+    def checked(
+        self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
+    ) -> checks.Checked:
+        """What any solver learns from, once everything is checked; the sizes of the data are known from then on."""
         self.check_parameters()
         self.seed_ = self.seed if seed is None else seed
         candidates = checks.check_candidates(candidates).detach()  # learned from as they are: exact solvers need no gradient of them
         labels = candidates.outputs(y, self.n_classes)
-        if candidates.shard is not None:
-            self.check_over_ranks()
         self.n_classes_ = int(distributed.highest(candidates, float(labels.max()))) + 1 if self.n_classes is None else self.n_classes
         self.n_features_in_ = candidates.n_features
         self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
@@ -130,9 +139,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         if self.init == "given" and bool((given < 0).any()):
             i = int((given < 0).nonzero()[0])
             raise ValueError(f"init='given' needs h_init= with a candidate for every sample whose h is unknown, but sample {i} has none")
-        self._training = self._make_training(candidates, labels, known, allowed, given)
-        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
-        self._begin()
+        return checks.Checked(candidates, labels, known, allowed, given)
 
     def step(self) -> dict[str, float]:
         """One outer iteration; its row of the history."""

@@ -1,6 +1,7 @@
 """What a learner refuses at its door: one clear sentence before any work."""
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -10,6 +11,18 @@ from torch import Tensor
 from lvmdc.candidates import ArrayLike, Candidates, as_tensor
 from lvmdc.joint import JointFeatureMap
 from lvmdc.segments import segment_sum
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Samples that can be learned from: y (n,), packed rows (n,) of h where it is `known` and of where h is to `start`, −1 where nothing
+    is said, and which candidates (T,) the class of their sample has."""
+
+    candidates: Candidates
+    y: Tensor
+    known: Tensor
+    allowed: Tensor
+    start: Tensor
 
 
 def check_candidates(candidates: Any) -> Candidates:

@@ -118,8 +118,12 @@ class DISC(BlockLearner):
         if isinstance(self.conditional, nn.Module) or self.theta_solver != "lbfgs":
             raise ValueError("learning over several ranks needs a log-linear or uniform conditional= and theta_solver='lbfgs'")
 
+    def begin_theta(self, candidates: Candidates) -> None:
+        """θ = 0, or the first weights of a network, in the sizes of the candidates."""
+        self.model_ = self._make_conditional(self._zero_theta(candidates))
+
     def _begin(self) -> None:
-        self.model_ = self._make_conditional(self._zero_theta(self._training.candidates))
+        self.begin_theta(self._training.candidates)
         self._believed: Tensor | None = None  # the scores of P_θ, where they are at hand
         self._solved: tuple[float, float, float] | None = None  # the θ block that θ is the answer of: C, J, β,
         self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on

@@ -50,8 +50,7 @@ def _starting_rows(init: Init, candidates: Candidates, allowed: Tensor, uniform:
     if init == "random":
         # Drawn on the CPU so that a seed means the same start on every device.
         # For all ranks, so that it means the same start over any number of them.
-        whole = candidates.n_candidates if candidates.shard is None else candidates.shard.candidates[-1]
-        draw = torch.rand(whole, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        draw = torch.rand(distributed.n_candidates(candidates), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         preference = distributed.own(candidates, draw, "candidates").to(candidates.device)
     elif init == "central":
         if candidates.boxes is None:

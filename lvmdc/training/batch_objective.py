@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.distributions import Conditional, ConditionalModel, Prediction, score_dtype
 from lvmdc.inference import best, best_of_class, best_value, own_class
 from lvmdc.learners import DISC, LatentLearner, SoftDISC
@@ -65,7 +66,7 @@ class BatchObjective:
         else:
             xi = slack(batch.candidates, scores, expected, batch.y, batch.known)
         norm = half_squares(self.p_w) if self.norm == "l2" else 0.0
-        return norm + self.C * xi.double().mean()
+        return norm + self.C * batch.share * xi.double().mean()
 
     def slacks(self, batch: Batch, scores: Tensor, p: Tensor) -> Tensor:
         """(n,): ξ_i (9) under a posterior p (T,)."""
@@ -83,8 +84,8 @@ class BatchObjective:
 
     @torch.no_grad()
     def measure(self, samples: TrainingSet) -> tuple[Objective, dict[str, float]]:
-        """(11) by its terms on all samples, and the means of the prediction's expected loss (8), its class error and the posterior's
-        entropy; one pass over the features in chunks."""
+        """(11) by its terms on the samples of all ranks, and the means of the prediction's expected loss (8), its class error and the
+        posterior's entropy; one pass over the features in chunks."""
         sums = torch.zeros(5, dtype=torch.float64)
         for batch in samples.chunks():
             scores = self.p_w.scores(batch.candidates)
@@ -98,7 +99,8 @@ class BatchObjective:
                 Conditional(batch.candidates, batch.y, p).entropy(),
             )
             sums += torch.stack([part.double().sum() for part in parts]).cpu()
-        xi, diversity, loss, error, entropy = (sums / len(samples)).tolist()
+        whole = distributed.total(samples.candidates, sums) / distributed.n_samples(samples.candidates)
+        xi, diversity, loss, error, entropy = whole.tolist()
         theta_norm = self.J * float(half_squares(self.p_theta)) if self.p_theta is not None else 0.0
         (w_norm,) = [half_squares(self.p_w)] if self.norm == "l2" else [norm_value(self.norm, w) for w in self.p_w.parameters()]
         objective = Objective(float(w_norm), theta_norm, xi, diversity, self.C, self.beta)
@@ -107,7 +109,8 @@ class BatchObjective:
     def _problem(self, batch: Batch, scores: Tensor) -> PosteriorProblem:
         assert isinstance(self.learner, DISC)
         assert self.p_theta is not None
-        return PosteriorProblem(self.p_theta, batch.bound, scores, self.J, self.C, self.beta, self.learner.theta_bound, batch.known)
+        weights = (self.J, self.C * batch.share, self.beta)
+        return PosteriorProblem(self.p_theta, batch.bound, scores, *weights, self.learner.theta_bound, batch.known)
 
 
 class SoftBatchObjective(BatchObjective):
@@ -128,7 +131,7 @@ class SoftBatchObjective(BatchObjective):
     def _soft(self, batch: Batch, start: Tensor | None) -> SoftProblem:
         assert isinstance(self.learner, SoftDISC)
         assert self.p_theta is not None
-        weights = (self.C, self.J, self.beta, self.learner.temperature)
+        weights = (self.C * batch.share, self.J, self.beta, self.learner.temperature)
         return SoftProblem(self.p_w, self.p_theta, batch.bound, batch.known, *weights, start)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 
 import numpy as np
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint, RichProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from lvmdc.distributions import Conditional
 from lvmdc.training.module import LatentModule
@@ -55,8 +58,14 @@ class Pictures(Callback):
                 logger.experiment.add_histogram("posterior/entropy", entropy, step)
 
 
+def end(signum: int, frame: object) -> None:
+    """What a job does when it is told to end, as SLURM tells one whose time is over: at once, with the code that shells give for it."""
+    signal.signal(signum, signal.SIG_IGN)  # whoever sends it may send it twice
+    raise SIGTERMException(128 + signum)
+
+
 class ResumeHint(Callback):
-    """After an interruption, or the loss of a rank: which checkpoint to go on from. It is at most one epoch old."""
+    """After an interruption, a signal to end, or the loss of a rank: which checkpoint to go on from. It is at most one epoch old."""
 
     def __init__(self, command: str):
         self.command = command
@@ -65,9 +74,16 @@ class ResumeHint(Callback):
         if isinstance(trainer.strategy, RanksStrategy):
             trainer.strategy.on_loss = lambda: self.say(trainer, "a rank was lost")
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # Lightning waits for the end of the batch, which for the exact solver may be minutes, and then ends as if all were well.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, end)
+
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         if isinstance(exception, KeyboardInterrupt):
             self.say(trainer, "interrupted")
+        elif isinstance(exception, SIGTERMException):
+            self.say(trainer, "ended by SIGTERM")
         elif trainer.world_size > 1 and is_lost(exception):
             waited = f" within {trainer.strategy.seconds:g} s" if isinstance(trainer.strategy, RanksStrategy) else ""
             self.say(trainer, f"rank {trainer.global_rank}: another of the {trainer.world_size} ranks ended, or did not answer{waited}")

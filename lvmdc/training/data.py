@@ -21,8 +21,10 @@ from lvmdc.data.splits import split_by_class
 from lvmdc.features.base import Features
 from lvmdc.features.build import build_candidates
 from lvmdc.features.kernel_map import KernelMap
+from lvmdc.features.regions import Learned
 from lvmdc.features.truth import true_candidate
 from lvmdc.proposals.base import Proposals
+from lvmdc.training.seeds import ShuffledBatches
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,8 @@ class LatentDataModule(pl.LightningDataModule):
         val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
         kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
-        batch_size: samples in a mini-batch of the stochastic solver; None: all of them at once, as the exact solver needs.
+        batch_size: samples in a mini-batch of the stochastic solver, of all ranks together; None: all of them at once, as the exact
+            solver needs.
     """
 
     def __init__(
@@ -128,16 +131,21 @@ class LatentDataModule(pl.LightningDataModule):
         self.val = self._own(everything, held_out, "validation") if len(held_out) else None
         self.train = self._own_training(everything, train)
 
+    @property
+    def divides(self) -> bool:
+        """Whether every rank holds some of the samples; where features are learned, each looks at all pictures."""
+        return not isinstance(getattr(self, "features", None), Learned)
+
     def _own(self, everything: Samples, index: Tensor, name: str) -> Samples:
-        """The samples that this rank measures by: where the exact solver learns over several ranks, every rank has some of all classes."""
-        rank, world = distributed.ranks() if self.batch_size is None else (0, 1)
+        """The samples that this rank measures by; every rank has some of all classes."""
+        rank, world = distributed.ranks() if self.divides else (0, 1)
         if len(index) < world:
             raise ValueError(f"the {name} part of {len(index)} samples cannot be divided over {world} ranks")
         return replace(self._mapped(everything.subset(index[rank::world])), divided=world > 1)
 
     def _own_training(self, everything: Samples, index: Tensor) -> Samples:
-        """The samples that this rank learns from: all of them, but for the exact solver over several ranks."""
-        at = distributed.place(everything.candidates.counts[index]) if self.batch_size is None else None
+        """The samples that this rank learns from."""
+        at = distributed.place(everything.candidates.counts[index]) if self.divides else None
         if at is None:
             return self._mapped(everything.subset(index))
         own = self._mapped(everything.subset(index[at.samples[at.rank] : at.samples[at.rank + 1]]))
@@ -170,12 +178,13 @@ class LatentDataModule(pl.LightningDataModule):
         return split_by_class(everything.y, self.fraction, self.fold, self.split_seed, items.groups)
 
     def train_dataloader(self) -> DataLoader:
-        """Indices into `train`: those of a mini-batch, or all of them."""
+        """Indices into the training samples of all ranks: those of a mini-batch, or all of them."""
         assert self.train is not None
-        index = torch.arange(len(self.train))
+        index = torch.arange(distributed.n_samples(self.train.candidates))
         if self.batch_size is None:
             return DataLoader([index], batch_size=None)  # type: ignore[arg-type]
-        return DataLoader(index, batch_size=self.batch_size, shuffle=True, collate_fn=torch.stack)  # type: ignore[arg-type]
+        batches = ShuffledBatches(len(index), self.batch_size)
+        return DataLoader(index, batch_sampler=batches, collate_fn=torch.stack)  # type: ignore[arg-type]
 
     def val_dataloader(self) -> list[DataLoader]:
         """The whole validation part as one batch of indices; nothing where there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def detect(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
     if "scenes" not in cfg.data:
         raise ValueError("detection=weak needs pictures with several labels each: data=digit_scenes, voc_detection or coco_scenes")
+    check_one_process(cfg.trainer)
     if cfg.extras.threads:
         torch.set_num_threads(cfg.extras.threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
@@ -67,6 +69,16 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     finish_detection(detector, test, rows, folder, cfg, loggers)
     log.info("%-11s %s", "boxes found in the training part, as COCO annotations", labels)
     return measures
+
+
+def check_one_process(trainer: DictConfig) -> None:
+    """Refuse several ranks, whether the configuration or torchrun asks for them.
+
+    >>> check_one_process(OmegaConf.create({"devices": 1}))
+    """
+    devices = trainer.get("devices", 1)
+    if "strategy" in trainer or (isinstance(devices, int) and devices != 1) or int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("detection=weak learns one class after the other in one process, but trainer= or torchrun asks for several ranks")
 
 
 def make_detector(cfg: DictConfig) -> Detector:

@@ -118,7 +118,7 @@ class EndToEndModule(StochasticModule):
     @property
     def _steps(self) -> int:
         """Batches in an epoch."""
-        return math.ceil(len(self.samples) / (self.data.batch_size or len(self.samples)) / self.trainer.world_size)
+        return math.ceil(len(self.samples) / (self.data.batch_size or len(self.samples)))
 
     @property
     def _planned(self) -> int:
@@ -180,7 +180,8 @@ class EndToEndModule(StochasticModule):
         return [self.steppers[-1]] if self._turn % 2 else heads
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
-        batch = self.samples.batch(index)
+        index, share = self.samples.own(index)
+        batch = self.samples.take(index, share)
         if not self._frozen or self.augmentation is not None:
             self.network.train(not self._frozen)
             with torch.set_grad_enabled(not self._frozen):

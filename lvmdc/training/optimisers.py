@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner, SoftDISC
 from lvmdc.training.dual_averaging import DualAveraging
@@ -74,7 +75,7 @@ def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: flo
     need be longer than √(2C); a step at rate 1 could have length √2·C·R, R the length of the features: hence the R√C. `done` steps count as
     taken, where w is near its optimum already.
     """
-    late = _length(candidates.features, 2) * C**0.5 + done
+    late = _length(candidates, 2) * C**0.5 + done
     first = 1 / (1 + late)
     optimizer = torch.optim.SGD(parameters, lr=first)
     return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + late) / (1 + late + t)), by_step=True)
@@ -86,7 +87,7 @@ def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates,
     γ is best the length of a subgradient, about C·R for features of length R, over that of w. A sparse w looks at few of the d features,
     each about R/√d large, and a score that matters is about 1: hence √d/R for w. The subgradients of a batch cancel in part: hence the 3.
     """
-    squared = max(_length(candidates.features, 2) ** 2, 1e-12)
+    squared = max(_length(candidates, 2) ** 2, 1e-12)
     return Stepper(DualAveraging(parameters, norm, C * squared / (CANCEL * candidates.n_features**0.5)))
 
 
@@ -96,12 +97,12 @@ def default_for_theta(parameters: list[nn.Parameter], candidates: Candidates, fa
     Its objective is smooth, and where J is small nearly flat in most directions: the 1/(Jt) of Algorithm 2 first leaps, then crawls.
     A step of Adam moves every number of θ by about its rate, so that no candidate's log-probability moves by more than about one.
     """
-    return _adam(parameters, candidates.for_phi().features, factor)
+    return _adam(parameters, candidates.for_phi(), factor)
 
 
 def default_for_soft_w(parameters: list[nn.Parameter], candidates: Candidates, temperature: float) -> Stepper:
     """The same for a w whose P_w is a softmax, over the mean ‖Ψ‖₁ and at T times the rate: its scores are divided by T."""
-    return _adam(parameters, candidates.features, temperature)
+    return _adam(parameters, candidates, temperature)
 
 
 def default_for_backbone(parameters: list[nn.Parameter], steps: int, make: OptimizerFactory | None) -> Stepper:
@@ -115,12 +116,17 @@ def default_for_module(parameters: list[nn.Parameter]) -> Stepper:
     return Stepper(torch.optim.Adam(parameters, lr=NEURAL_RATE))
 
 
-def _adam(parameters: list[nn.Parameter], features: Tensor, factor: float) -> Stepper:
-    optimizer = torch.optim.Adam(parameters, lr=factor / max(_length(features, 1), 1e-12))
+def _adam(parameters: list[nn.Parameter], candidates: Candidates, factor: float) -> Stepper:
+    optimizer = torch.optim.Adam(parameters, lr=factor / max(_length(candidates, 1), 1e-12))
     return Stepper(optimizer, LambdaLR(optimizer, lambda t: 1 / (1 + t / HALVING)), by_step=True)
 
 
-def _length(features: Tensor, order: int) -> float:
-    """The mean length of the features in the norm of that order, from some of the candidates."""
-    some = features[:: max(1, len(features) // LOOKED_AT)].to(torch.float32)
-    return float(torch.linalg.vector_norm(some, ord=order, dim=1).mean())
+def _length(candidates: Candidates, order: int) -> float:
+    """The mean length of the features in the norm of that order, from some of the candidates: the same ones over any number of ranks."""
+    whole, before = distributed.n_candidates(candidates), distributed.first_row(candidates)
+    step = max(1, whole // LOOKED_AT)
+    own = candidates.features[-before % step :: step].to(torch.float32)
+    lengths = torch.zeros(-(-whole // step), device=own.device)
+    first = -(-before // step)
+    lengths[first : first + len(own)] = torch.linalg.vector_norm(own, ord=order, dim=1)
+    return float(distributed.total(candidates, lengths).mean())

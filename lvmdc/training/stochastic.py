@@ -13,6 +13,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.inference import best_of_class
 from lvmdc.learners import DISC, LatentLearner, Supervised
+from lvmdc.solvers.start import starting_weights
 from lvmdc.training import optimisers
 from lvmdc.training.batch_objective import BatchObjective, batch_objective, delta_at
 from lvmdc.training.batches import TrainingSet
@@ -37,6 +38,9 @@ class StochasticModule(LatentModule):
     Unless told otherwise a linear P_w steps at rate 1/(t + R√C) and a log-linear P_θ by Adam, for the reasons that
     `lvmdc.training.optimisers` gives; what is measured, predicted with and kept is the average over the last steps, since the last iterate
     has the noise of its batches.
+
+    Over several ranks a batch is of the samples of all of them, and the steps are those of one process; what a network drops at random
+    each rank draws for itself.
 
     Args:
         learner: DISC, SoftDISC, LSVM or Supervised, with its loss and hyperparameters.
@@ -87,11 +91,12 @@ class StochasticModule(LatentModule):
             train, learner = self._to_learn_from(), self.learner
             learner.n_classes = len(self.data.classes)
             self._make_networks(train.candidates.n_features, train.candidates.for_phi().n_features, learner.n_classes)
-            learner.begin(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
-            work = learner._training
-            del learner._training  # the exact solver's scores and planes
-            parts = (learner.loss_, learner.n_classes_, work.start, work.known, learner.memory_budget)
-            self.samples = TrainingSet(work.candidates, work.y, *parts)
+            given = learner.checked(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
+            if isinstance(learner, DISC):
+                learner.begin_theta(given.candidates)
+            start = starting_weights(learner.init, given.candidates, given.allowed, learner.seed_, given.start, given.known)
+            parts = (learner.loss_, learner.n_classes_, start, given.known, learner.memory_budget)
+            self.samples = TrainingSet(given.candidates, given.y, *parts)
         if self.pair is None:
             one = self.samples.candidates.subset([0])
             check_networks(one, self.learner.n_classes_, self._networks[0], getattr(self.learner, "conditional", None))
@@ -166,7 +171,7 @@ class StochasticModule(LatentModule):
             self.trainer.should_stop = True
             return
         if batch_idx == 0:  # what else is random, such as dropout
-            torch.manual_seed(epoch_seed(self, self.learner.seed))
+            torch.manual_seed(epoch_seed(self, self.learner.seed, self.global_rank))
         pair, found = self._trained(), self.optimizers()
         self.zero_grad()
         self.manual_backward(self._value(pair, batch))
@@ -201,7 +206,8 @@ class StochasticModule(LatentModule):
             self.learner.load_state_dict(self.learned())
             if isinstance(self.learner, DISC):
                 self.learner.model_ = pair.conditional()  # type: ignore[assignment]
-        self.epochs.warn_if_unfinished()
+        if self.trainer.is_global_zero:
+            self.epochs.warn_if_unfinished()
 
     def _measured(self) -> BatchObjective:
         pair = self._trained()

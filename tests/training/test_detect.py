@@ -127,6 +127,7 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
         ("detection.detector.bias=0.0", "bias must be positive"),
         ("data.fraction=1.0", "fraction must lie between 0 and 1"),
         ("proposals=people", "proposals must not need the true box"),
+        ("trainer=ddp", "detection=weak learns one class after the other in one process, but trainer= or torchrun asks for several ranks"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(override, sentence, config, tmp_path):

@@ -1,4 +1,4 @@
-"""Exact training over two ranks: the numbers of one process, one set of files, and a way on when a rank is lost."""
+"""Training over two ranks, exact and by mini-batches: the numbers of one process, one set of files, and a way on when a rank is lost."""
 
 import json
 import os
@@ -23,27 +23,32 @@ PROBLEM = [
     "method.solver=one_slack", "method.cccp=strict", "method.init=random", "extras.progress=false", "extras.threads=1",
     "callbacks=checkpoint", "logger=csv",
 ]  # fmt: skip
+BATCHES = [
+    "data=direct", "+data.samples._target_=training.noise.Noise", "solver=stochastic", "data.batch_size=4", "loss=overlap", "method.C=5",
+    "method.J=0.01", "method.tol=1e-9", "trainer.max_epochs=60", "extras.progress=false", "extras.threads=1", "extras.report=false",
+    "callbacks=checkpoint", "logger=csv",
+]  # fmt: skip
 RANKS = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.strategy.timeout=60"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", TRAIN]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
 PATIENCE = 300  # seconds, on a busy machine
 
 
-def started(folder: Path, *words: str) -> subprocess.Popen:
-    words = (sys.executable, *words, *PROBLEM, f"paths.log_dir={folder}")
+def started(folder: Path, *words: str, problem: list[str] = PROBLEM) -> subprocess.Popen:
+    words = (sys.executable, *words, *problem, f"paths.log_dir={folder}")
     return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
 
 
-def run(folder: Path, *words: str) -> str:
-    job = started(folder, *words)
+def run(folder: Path, *words: str, problem: list[str] = PROBLEM) -> str:
+    job = started(folder, *words, problem=problem)
     shown, _ = job.communicate(timeout=PATIENCE)
     assert job.returncode == 0, shown
     return shown
 
 
-def broken(folder: Path, signum: int, *words: str) -> tuple[str, int]:
+def broken(folder: Path, signum: int, start: list[str], *words: str, problem: list[str] = PROBLEM) -> tuple[str, int]:
     """A job of two ranks, the second of which gets a signal after the first checkpoint: what it showed, and which process that was."""
-    job = started(folder, TRAIN, *RANKS, *words)
+    job = started(folder, *start, *RANKS, *words, problem=problem)
     wait_for(lambda: rank_of(job, 1))
     hit = rank_of(job, 1)
     wait_for(lambda: list(folder.glob("*/runs/*/checkpoints/last.ckpt")) or job.poll() is not None)
@@ -61,7 +66,7 @@ def wait_for(what: Callable[[], object]) -> None:
 
 
 def rank_of(job: subprocess.Popen, rank: int) -> int:
-    """The process of a rank that Lightning started from the job; 0 where there is none yet."""
+    """The process of a rank that Lightning or torchrun started from the job; 0 where there is none yet."""
     for process in psutil.Process(job.pid).children(recursive=True):
         with suppress(psutil.Error):  # it may have ended meanwhile
             if TRAIN in process.cmdline() and process.environ().get("LOCAL_RANK") == str(rank):
@@ -108,7 +113,7 @@ def test_two_ranks_of_torchrun_learn_what_one_process_learns_and_write_it_once(t
 
 
 def test_a_killed_rank_ends_the_job_with_the_way_on_and_one_process_goes_on(tmp_path, alone):
-    shown, _ = broken(tmp_path, signal.SIGKILL)
+    shown, _ = broken(tmp_path, signal.SIGKILL, [TRAIN])
     checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
     assert "To go on:" in shown
     assert f"ckpt_path='{checkpoint}'" in shown
@@ -118,7 +123,7 @@ def test_a_killed_rank_ends_the_job_with_the_way_on_and_one_process_goes_on(tmp_
 
 
 def test_a_rank_that_does_not_answer_ends_the_job_in_bounded_time_and_two_go_on(tmp_path, alone):
-    shown, silent = broken(tmp_path, signal.SIGSTOP, "trainer.strategy.timeout=10")
+    shown, silent = broken(tmp_path, signal.SIGSTOP, [TRAIN], "trainer.strategy.timeout=10")
     checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
     assert "did not answer within 10 s" in shown
     assert f"ckpt_path='{checkpoint}'" in shown
@@ -127,9 +132,21 @@ def test_a_rank_that_does_not_answer_ends_the_job_in_bounded_time_and_two_go_on(
     assert_same(tmp_path, alone)
 
 
-def test_the_stochastic_solver_runs_over_two_ranks(tmp_path):
-    run(tmp_path, TRAIN, *RANKS, "solver=stochastic", "trainer.max_epochs=2")
-    assert json.loads((only(tmp_path, "*/runs/*") / "results.json").read_text())["objective"] > 0
+@pytest.fixture(scope="module")
+def alone_by_batches(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone by batches")
+    run(folder, TRAIN, problem=BATCHES)
+    return folder
+
+
+def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go_on_as_one_process_would(tmp_path, alone_by_batches):
+    shown, _ = broken(tmp_path, signal.SIGKILL, TORCHRUN, problem=BATCHES)
+    checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
+    assert "To go on:" in shown
+    assert f"ckpt_path='{checkpoint}'" in shown
+    assert 1 <= len(learned(tmp_path)["history"]) < len(learned(alone_by_batches)["history"])
+    run(tmp_path, TRAIN, *RANKS, f"ckpt_path={checkpoint}", problem=BATCHES)
+    assert_same(tmp_path, alone_by_batches)
 
 
 @pytest.mark.parametrize(

@@ -64,15 +64,16 @@ def test_run_killed_in_mid_training_resumes_to_the_same_objective(tmp_path, unbr
     assert not [p for p in tmp_path.rglob("*") if p.suffix == ".tmp"]
 
 
-def test_interrupted_run_says_how_to_go_on(tmp_path):
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+def test_interrupted_run_says_how_to_go_on(tmp_path, signum, code):
     process = subprocess.Popen(
         command(f"paths.log_dir={tmp_path}"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     deadline = time.monotonic() + 240
     while not list(tmp_path.glob("*/runs/*/checkpoints/last.ckpt")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signum)
     shown, _ = process.communicate(timeout=120)
-    assert process.returncode != 0
+    assert process.returncode == code
     assert "To go on:" in shown
     assert "last.ckpt" in shown
