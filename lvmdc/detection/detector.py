@@ -102,6 +102,8 @@ class Detector(BaseEstimator):
         self.__dict__.pop("coef_", None)
         if self.start not in ("contrast", "learner"):
             raise ValueError(f"start must be contrast or learner, but it is {self.start!r}")
+        if isinstance(self.miss_cost, str) and self.miss_cost != "balanced":
+            raise ValueError(f"miss_cost must be positive, or 'balanced', but it is {self.miss_cost!r}")
         if self.calibration < 0 or self.calibration == 1:
             raise ValueError(f"calibration must be 0, or parts to divide the pictures into, at least 2, but it is {self.calibration}")
         table = self._labels(candidates, labels)

@@ -124,8 +124,7 @@ def supervised_bound(detector: Detector, train: Scenes) -> Detector:
     told.begin(candidates, labels)
     for k in range(told.n_classes_):
         part, picture, h = told_objects(candidates, truth, k)
-        places = torch.full((len(picture), told.n_classes_), -1, device=h.device).index_copy(
-            1, torch.tensor([k], device=h.device), h[:, None]
-        )
+        places = torch.full((len(picture), told.n_classes_), -1, device=h.device)
+        places[:, k] = h
         told.fit_class(part, labels[picture.cpu()], k, places)
     return told

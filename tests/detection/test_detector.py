@@ -186,6 +186,8 @@ def test_what_does_not_fit_is_refused():
         Detector().fit(Candidates(candidates.features, candidates.counts), labels)
     with pytest.raises(ValueError, match="miss_cost must be positive"):
         Detector(miss_cost=-1.0).fit(candidates, labels)
+    with pytest.raises(ValueError, match="miss_cost must be positive, or 'balanced', but it is 'equal'"):
+        Detector(miss_cost="equal").fit(candidates, labels)
     with pytest.raises(ValueError, match="start must be contrast or learner, but it is 'central'"):
         Detector(start="central").fit(candidates, labels)
     with pytest.raises(ValueError, match="calibration must be 0, or parts to divide the pictures into, at least 2, but it is 1"):

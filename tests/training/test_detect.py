@@ -3,6 +3,7 @@
 import json
 import logging
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lvmdc import Candidates
 from lvmdc.data import coco_scenes, digit_scenes, split_scenes
-from lvmdc.training.detect import detect
+from lvmdc.training.detect import detect, make_detector
 from lvmdc.training.detector_file import DETECTOR_KEY, is_detector, read_detector
+from lvmdc.training.errors import check_types
 from lvmdc.training.propose import make_proposals
 from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
@@ -160,6 +162,14 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
 def test_settings_that_cannot_be_are_refused(override, sentence, config, tmp_path):
     with pytest.raises(Exception, match=sentence):
         detect(config(*settings(tmp_path, override)))
+
+
+@pytest.mark.parametrize(("cost", "expected"), [("balanced", "balanced"), ("3", 3)])
+def test_the_cost_of_a_miss_may_be_a_number_or_a_word(cost, expected, config):
+    cfg = config("train", "experiment=wsod_voc", f"detection.detector.miss_cost={cost}")
+    check_types(cfg, Path(__file__).resolve().parents[2] / "configs")
+    assert make_detector(cfg).miss_cost == expected
+    assert make_detector(config("train", "experiment=wsod_voc")).miss_cost == 2.0
 
 
 def test_candidates_are_where_the_trainer_says(config, tmp_path, monkeypatch):
