@@ -1,4 +1,4 @@
-"""Shared fixtures. That this file stands here also puts `references` on the path of every test."""
+"""Shared fixtures. That this file stands here also puts `references` and `devkits` on the path of every test."""
 
 import pytest
 import torch

@@ -5,6 +5,7 @@ Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classe
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ CLASSES = (
     *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
 )
 LABELS = ("name", "action")
+TRUNCATED = ("keep", "difficult")
 
 
 def voc_detection(
@@ -34,11 +36,12 @@ def voc_detection(
     label: str = "name",
     image_set: str = "Main",
     progress: bool = False,
+    truncated: str = "keep",
 ) -> SceneSet:
     """The pictures of a VOC detection set, labelled with the classes that they show; the true boxes are for measuring.
 
     A class is labelled −1 where none of it is annotated, 0 (not told) where all of its objects are marked difficult, 1 elsewhere, as in
-    the devkit's own lists. Difficult boxes count neither for nor against a prediction; truncated ones are boxes like others.
+    the devkit's own lists. Difficult boxes count neither for nor against a prediction.
     Classes that no picture shows are left out unless asked for; pictures that show none of the classes stay: they are background.
 
     Args:
@@ -51,6 +54,8 @@ def voc_detection(
             picture with several people may show several.
         image_set: the folder of the lists: Main, or Action for those of the action task.
         progress: show a bar while annotations are read.
+        truncated: what becomes of objects that go on outside the picture or behind something: `keep`, they are objects like others, as
+            VOC's own measures have it; or `difficult`, as if they were marked so, for detectors of whole objects.
 
     >>> voc_detection("VOCdevkit", label="pose")
     Traceback (most recent call last):
@@ -58,6 +63,8 @@ def voc_detection(
     """
     if label not in LABELS:
         raise ValueError(f"label must be one of {', '.join(LABELS)}, but it is {label!r}")
+    if truncated not in TRUNCATED:
+        raise ValueError(f"truncated must be one of {', '.join(TRUNCATED)}, but it is {truncated!r}")
     if train is None and test is not None:
         raise ValueError(f"test must be None where train is None, since every annotated picture is taken, but it is {test!r}")
     root = Path(path) / f"VOC{year}"
@@ -68,6 +75,8 @@ def voc_detection(
     files, annotations = voc_files(root / "JPEGImages", keys, ".jpg"), voc_files(root / "Annotations", keys, ".xml")
     pairs = tqdm(zip(files, annotations, strict=True), total=len(files), desc="annotations", unit="picture", disable=not progress)
     objects = [read_objects(annotation, picture_size(file)) for file, annotation in pairs]
+    if truncated == "difficult":
+        objects = [[replace(o, difficult=o.difficult or o.truncated) for o in inside] for inside in objects]
     shown = [[(name, o) for o in inside for name in _names(o, label)] for inside in objects]
     chosen = list(classes) if classes is not None else _classes(shown)
     if not chosen:
@@ -79,10 +88,10 @@ def voc_detection(
         torch.tensor([o.box for _, _, o in rows], dtype=torch.float32).reshape(-1, 4),
         difficult=torch.tensor([o.difficult for _, _, o in rows], dtype=torch.bool),
     )
-    truncated = sum(o.truncated for _, _, o in rows)
+    cut = sum(o.truncated for _, _, o in rows)
     log.info(
         "%s: %d pictures, %d boxes of %d classes, %d of them difficult, %d truncated",
-        *(root, len(keys), len(rows), len(chosen), int(truth.difficult.sum()), truncated),
+        *(root, len(keys), len(rows), len(chosen), int(truth.difficult.sum()), cut),
     )
     return SceneSet.of_boxes(files, chosen, truth, [file.name for file in files], division)
 

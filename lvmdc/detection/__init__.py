@@ -5,8 +5,21 @@ from lvmdc.detection.detector import Detector
 from lvmdc.detection.export import save_coco
 from lvmdc.detection.measures import measure
 from lvmdc.detection.presence import PresenceMap
+from lvmdc.detection.pseudo import pseudo_labels
 from lvmdc.detection.start import Contrast
 from lvmdc.detection.suppression import suppressed
-from lvmdc.detection.told import told_candidates
+from lvmdc.detection.told import told_candidates, told_objects
 
-__all__ = ["Contrast", "Detector", "PresenceMap", "calibrate", "measure", "platt", "save_coco", "suppressed", "told_candidates"]
+__all__ = [
+    "Contrast",
+    "Detector",
+    "PresenceMap",
+    "calibrate",
+    "measure",
+    "platt",
+    "pseudo_labels",
+    "save_coco",
+    "suppressed",
+    "told_candidates",
+    "told_objects",
+]

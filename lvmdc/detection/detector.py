@@ -51,7 +51,8 @@ class Detector(BaseEstimator):
         start: where h starts: `contrast`, where pictures with a class differ from those without (see `Contrast`), and, with an `n_init`
             of the learner above 1, from its own starts too; or `learner`: from its own alone.
         miss_cost: m, or `balanced`: twice as many as there are pictures without the class for each picture with it, at least 2. With m = 1
-            nothing is gained by a box that may be in the wrong place, and w = 0 is a point that learners of one h do not leave.
+            nothing is gained by a box that may be in the wrong place, and w = 0 is a point that learners of one h do not leave. Places
+            count from the score m on: with a large m and a C that does not reach it, w tells pictures apart and finds no boxes.
         overlap: intersection over union above which the weaker of two boxes of a class is suppressed.
         min_score: the probability below which nothing is predicted; 0.01 keeps all that may count.
         max_boxes: of a picture and a class, at most.
@@ -101,6 +102,8 @@ class Detector(BaseEstimator):
         self.__dict__.pop("coef_", None)
         if self.start not in ("contrast", "learner"):
             raise ValueError(f"start must be contrast or learner, but it is {self.start!r}")
+        if isinstance(self.miss_cost, str) and self.miss_cost != "balanced":
+            raise ValueError(f"miss_cost must be positive, or 'balanced', but it is {self.miss_cost!r}")
         if self.calibration < 0 or self.calibration == 1:
             raise ValueError(f"calibration must be 0, or parts to divide the pictures into, at least 2, but it is {self.calibration}")
         table = self._labels(candidates, labels)

@@ -6,6 +6,7 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.labelled_boxes import LabelledBoxes
 from lvmdc.losses.overlap import box_area, box_iou
+from lvmdc.mapped import take
 
 
 def told_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int) -> Tensor:
@@ -24,3 +25,42 @@ def told_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int
     for i, k, box in zip(easy.picture.tolist(), easy.label.tolist(), easy.box, strict=True):
         h[i, k] = box_iou(candidates.boxes[first[i] : first[i] + count[i]], box.to(candidates.boxes)).argmax()
     return h
+
+
+def told_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: float = 0.5) -> tuple[Candidates, Tensor, Tensor]:
+    """Every object of class k told, not the largest of a picture alone: a picture comes once for each of them.
+
+    Each time without the candidates that show another object of the class, by an overlap of `iou` and more than this one: they would be
+    wrong h, though they are right. A picture without an object of the class that is not difficult comes once, as it is.
+
+    Returns:
+        The candidates of the m pictures; (m,) which picture each is; (m,) h, the candidate that overlaps the object best, or −1.
+
+    >>> candidates = Candidates(torch.arange(3.0)[:, None], [3], boxes=[[0, 0, 2, 2], [2, 0, 4, 2], [4, 0, 8, 4]])
+    >>> told, picture, h = told_objects(candidates, LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 2], [4, 0, 8, 3]]), 0)
+    >>> told.features.flatten().tolist(), told.counts.tolist(), picture.tolist(), h.tolist()
+    ([0.0, 1.0, 1.0, 2.0], [2, 2], [0, 0], [0, 1])
+    """
+    if candidates.boxes is None:
+        raise ValueError("candidates must have boxes, but candidates.boxes is None")
+    own = truth.of_label(k).to(candidates.device)
+    rows, picture, h = [], [], []
+    for i, all_rows in enumerate(torch.arange(candidates.n_candidates, device=candidates.device).split(candidates.counts.tolist())):
+        here = own.of_picture(i)
+        overlap = box_iou(candidates.boxes[all_rows, None], here.box.to(candidates.boxes))  # (candidates, objects)
+        easy = (~here.difficult).nonzero().flatten().tolist()
+        for j in easy:
+            others = overlap.index_fill(1, torch.tensor([j], device=overlap.device), 0.0).amax(dim=1)
+            best = int(overlap[:, j].argmax())
+            kept = (others < iou) | (others <= overlap[:, j])
+            kept[best] = True
+            rows.append(all_rows[kept])
+            h.append(int(kept[:best].sum()))
+        if not easy:
+            rows.append(all_rows)
+            h.append(-1)
+        picture += [i] * max(1, len(easy))
+    joined, counts = torch.cat(rows), torch.tensor([len(part) for part in rows])
+    phi = None if candidates.phi is None else take(candidates.phi, joined)
+    told = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi)
+    return told, torch.tensor(picture, device=candidates.device), torch.tensor(h, device=candidates.device)

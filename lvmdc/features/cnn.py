@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
+from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from lvmdc.features.backbone import OFFLINE, load_backbone
 from lvmdc.features.base import Features
@@ -15,6 +15,7 @@ from lvmdc.features.windows import pixel_corners
 
 STEP = 32  # pixels: sides are multiples of it, so that no map has part of a cell
 SCALES = {"crop": 0.25, "roi": 0.7}
+LENGTH = 8.0  # what these make of the windows of photographs
 
 
 class CNN(Features):
@@ -32,8 +33,14 @@ class CNN(Features):
         stride: which map: the last one with a cell to so many pixels. Maps of a smaller stride are finer and know less of classes.
         grid: means over grid × grid parts of the window rather than the whole; so many times more numbers.
         scale: factor on the numbers. None: 1/4 for crops and 0.7 for regions, with which the numbers of EfficientNet-Lite0 for windows of
-            photographs have about the length 8, as HOG has, and C near 1 suits both. It is a factor and not a division by each window's own
-            length, because that length itself tells objects from background.
+            photographs have about the length 8, as HOG has, and C near 1 suits both. With `normalise` the length of the whole
+            picture's; None: 8.
+        normalise: None: numbers as long as they come, which tells objects from background where a picture's windows are of one size.
+            Where they are of all sizes it tells their size first: small windows have fewer cells to average and are longer (mode "roi":
+            those below 2 % of the picture twice as long as those above 30 %), so that w·φ is largest for the smallest. A number γ: the
+            numbers of each window are divided by their own length and multiplied by `scale` aᵞ, a the window's part of the picture's
+            area. With γ = 0 all are as long, and a part of an object scores as the whole does; with γ = 1 a window counts like the sum
+            over its cells, and grows as long as they speak for the class. 1/4 lies between.
         weights: "default": those trained on ImageNet, from pip or, for networks of torchvision, by download; the path of a state dict; or
             None: random ones, always the same.
         batch_size: crops that go through the network at once. 16 is quickest on a CPU, whose caches it fills; a GPU likes more.
@@ -56,6 +63,7 @@ class CNN(Features):
         weights: str | Path | None = "default",
         batch_size: int = 16,
         device: str | torch.device | None = None,
+        normalise: float | None = None,
     ):
         if mode not in SCALES:
             raise ValueError(f"mode must be 'crop' or 'roi', but it is {mode!r}")
@@ -66,8 +74,11 @@ class CNN(Features):
             raise ValueError(f"grid and batch_size must be at least 1, but they are {grid} and {batch_size}")
         if scale is not None and not scale > 0:
             raise ValueError(f"scale must be positive, but it is {scale}")
+        if normalise is not None and not 0 <= normalise < float("inf"):
+            raise ValueError(f"normalise must be at least 0, or None, but it is {normalise}")
         self.backbone, self.mode, self.size, self.longer_side, self.grid = backbone, mode, size, longer_side, grid
-        self.scale, self.batch_size = SCALES[mode] if scale is None else scale, batch_size
+        usual = SCALES[mode] if normalise is None else LENGTH
+        self.scale, self.normalise, self.batch_size = usual if scale is None else scale, normalise, batch_size
         self.device = torch.get_default_device() if device is None else torch.device(device)
         self.network = load_backbone(backbone, weights, stride)
         # Convolutions are quicker on pixels that keep their channels together.
@@ -88,6 +99,9 @@ class CNN(Features):
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
         image, corners = image.convert("RGB"), pixel_corners(image, boxes)
         numbers = self._of_crops(image, corners) if self.mode == "crop" else self._of_regions(image, boxes)
+        if self.normalise is not None:
+            share = (boxes[:, 2:] - boxes[:, :2]).to(numbers).prod(dim=1) / (image.width * image.height)
+            return (self.scale * share[:, None] ** self.normalise * normalize(numbers)).cpu()
         # A grid of means is as long as one mean for every part that it has on a side.
         return (self.scale / self.grid * numbers).cpu()
 
@@ -101,6 +115,9 @@ class CNN(Features):
             "stride": self.network.stride,
             "grid": self.grid,
             "scale": self.scale,
+            **(
+                {} if self.normalise is None else {"normalise": self.normalise}
+            ),  # else left out, as in caches from before there was a choice
         }
 
     def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from sklearn.base import clone
 from tqdm import tqdm
 
-from lvmdc.detection import Detector, measure, save_coco, told_candidates
+from lvmdc.detection import Detector, measure, pseudo_labels, save_coco, told_objects
 from lvmdc.learners import LatentLearner, Supervised
 from lvmdc.reporting.files import write_atomically
 from lvmdc.training.detect_finish import finish_detection, log_class
@@ -35,12 +35,11 @@ def detect(cfg: DictConfig) -> dict[str, float]:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
     if "scenes" not in cfg.data:
         raise ValueError("detection=weak needs pictures with several labels each: data=digit_scenes, voc_detection or coco_scenes")
-    check_one_process(cfg.trainer)
     if cfg.extras.threads:
         torch.set_num_threads(cfg.extras.threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    detector = make_detector(cfg)
+    detector, device = make_detector(cfg), one_device(cfg)
     done = None if cfg.ckpt_path is None else read_detector(cfg.ckpt_path)
     data: DetectionData = instantiate(cfg.data, _convert_="all")
     if done is not None:
@@ -49,7 +48,7 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     where = "embedded data, made from a seed" if source == "digit_scenes" else "data on disk"
     log.info("%s (%s): %d pictures of %d classes, fold %d", source, where, len(data.scenes), len(data.classes), data.fold)
     log.info("%s for each class, from the labels of pictures", detector.learner)
-    train, test = data.setup()
+    train, test = (part.to(device) for part in data.setup())
     write_record(folder)
     loggers = [instantiate(part, _convert_="all") for part in (cfg.logger or {}).values() if part is not None]
     learn(detector, train, folder / "checkpoints" / "last.ckpt", cfg, data.classes, None if done is None else done.learned, loggers)
@@ -59,7 +58,8 @@ def detect(cfg: DictConfig) -> dict[str, float]:
         bound = supervised_bound(detector, train)
         told = {part: measure(bound, s.candidates, s.items, cfg.detection.iou, cfg.detection.coco) for part, s in parts.items()}
         rows |= {f"{part}, places told": values for part, values in told.items()}
-    labels = save_coco(folder / "pseudo_labels.json", train.items, detector.locate(train.candidates, train.items.labels).to("cpu"))
+    boxes = pseudo_labels(detector, train.candidates, train.items.labels, cfg.detection.pseudo_score)
+    labels = save_coco(folder / "pseudo_labels.json", train.items, boxes.to("cpu"))
     measures = {
         f"{part.replace('training', 'train').replace(', places told', '_told')}/{k}": v
         for part, found in rows.items()
@@ -71,16 +71,6 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     return measures
 
 
-def check_one_process(trainer: DictConfig) -> None:
-    """Refuse several ranks, whether the configuration or torchrun asks for them.
-
-    >>> check_one_process(OmegaConf.create({"devices": 1}))
-    """
-    devices = trainer.get("devices", 1)
-    if "strategy" in trainer or (isinstance(devices, int) and devices != 1) or int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ValueError("detection=weak learns one class after the other in one process, but trainer= or torchrun asks for several ranks")
-
-
 def make_detector(cfg: DictConfig) -> Detector:
     """The detector with the configured learner, every setting checked."""
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
@@ -89,7 +79,19 @@ def make_detector(cfg: DictConfig) -> Detector:
     learner.check_parameters()
     if cfg.solver._target_ != "lvmdc.training.ExactModule":
         raise ValueError("a detector of several classes is learned exactly: use solver=exact")
+    least = cfg.detection.pseudo_score
+    if least is not None and not 0 <= least <= 1:
+        raise ValueError(f"detection.pseudo_score must be a probability, or null, but it is {least}")
     return instantiate(cfg.detection.detector, _partial_=True, _convert_="all")(learner=learner)
+
+
+def one_device(cfg: DictConfig) -> torch.device:
+    """Where the trainer's configuration says to learn; several of them are refused."""
+    trainer: pl.Trainer = instantiate(cfg.trainer, _convert_="all", logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    ranks = max(trainer.world_size, int(os.environ.get("WORLD_SIZE", "1")))  # of torchrun
+    if ranks > 1:
+        raise ValueError(f"a detector learns on one device, but the trainer, or torchrun, asks for {ranks}: use trainer=cpu or trainer=gpu")
+    return trainer.strategy.root_device
 
 
 def learn(
@@ -106,17 +108,25 @@ def learn(
             if k not in detector.history_:
                 bar.set_postfix_str(classes[k])
                 detector.fit_class(train.candidates, labels, k)
-                log_class(loggers, classes[k], detector.history_[k])
+                log_class(loggers, detector, train, k)
                 content = io.BytesIO()
                 torch.save({DETECTOR_KEY: {"config": config, "classes": classes, "learned": detector.state_dict()}}, content)
                 write_atomically(path, content.getvalue())
 
 
 def supervised_bound(detector: Detector, train: Scenes) -> Detector:
-    """The same detector, told in which candidate the largest object of each class is: what labels alone are measured by."""
-    assert train.items.truth is not None
+    """The same detector, told in which candidate each object is: what labels alone are measured by."""
+    candidates, labels, truth = train.candidates, train.items.labels, train.items.truth
+    assert truth is not None
     told: Detector = clone(detector)
     assert told.learner is not None
-    told.learner.set_params(n_init=1)
-    told.set_params(verbose=False)
-    return told.fit(train.candidates, train.items.labels, told_candidates(train.candidates, train.items.truth, len(train.items.classes)))
+    told.learner.set_params(init="uniform", n_init=1)
+    # Precision and CorLoc order the boxes of one class: scores need not be probabilities for it, but all of them must be there.
+    told.set_params(start="learner", calibration=0, min_score=0.0)
+    told.begin(candidates, labels)
+    for k in range(told.n_classes_):
+        part, picture, h = told_objects(candidates, truth, k)
+        places = torch.full((len(picture), told.n_classes_), -1, device=h.device)
+        places[:, k] = h
+        told.fit_class(part, labels[picture.cpu()], k, places)
+    return told

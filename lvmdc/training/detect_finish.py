@@ -23,6 +23,7 @@ from lvmdc.training.record import command_line
 
 log = logging.getLogger(__name__)
 SHOWN, COLUMNS = 24, 6  # pictures of the test part in the report, and on a row of the sheet
+OF_A_CLASS = 6  # training pictures that show what was found of a class, as soon as it is learned
 SURE = 0.5  # probability above which a box is drawn
 NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
 
@@ -112,10 +113,25 @@ def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str,
     return rows
 
 
-def log_class(loggers: list[Any], name: str, history: list[dict[str, float]]) -> None:
-    """The rows of one class's training to the loggers."""
+def draw_class(detector: Detector, scenes: Scenes, k: int, size: int = 256) -> Image.Image:
+    """The best box of class k in some of the pictures that are labelled with it."""
+    shown = (scenes.items.labels[:, k] == 1).nonzero().flatten()
+    index = shown[spread(len(shown), OF_A_CLASS)]
+    items, truth = scenes.items.subset(index), scenes.items.truth
+    found = detector.locate(scenes.candidates.subset(index), items.labels).to("cpu").of_label(k)
+    right = [None if truth is None else truth.of_label(k).of_picture(i) for i in index.tolist()]
+    drawn = [draw_scene(items.image(i), found.of_picture(i), items.classes, right[i], size=size) for i in range(len(items))]
+    return contact_sheet(drawn, COLUMNS, meanings=("truth", "predicted"))
+
+
+def log_class(loggers: list[Any], detector: Detector, train: Scenes, k: int) -> None:
+    """How the training of class k went, and what it finds, to the loggers."""
+    name = train.items.classes[k]
     for logger in loggers:
-        for row in history:
+        for row in detector.history_[k]:
             logger.log_metrics(
                 {f"train/{key}/{name}": float(v) for key, v in row.items() if key != "iteration"}, step=int(row["iteration"])
             )
+        if isinstance(logger, TensorBoardLogger):
+            logger.experiment.add_image(f"train/{name}", np.asarray(draw_class(detector, train, k)), k, dataformats="HWC")
+            logger.save()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from lvmdc.candidates import Candidates
 from lvmdc.data.scenes import SceneSet, split_scenes
 from lvmdc.features.base import Features
@@ -26,6 +28,10 @@ class Scenes:
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def to(self, device: torch.device | str) -> Scenes:
+        """The same with the candidates on another device."""
+        return Scenes(self.items, self.candidates.to(device))
 
 
 class DetectionData:

@@ -55,6 +55,17 @@ def test_pictures_come_in_their_parts_with_all_objects_and_flags(devkit, caplog)
     assert scenes.image(1).size == SIZE
 
 
+def test_truncated_objects_may_count_as_difficult_ones(devkit, caplog):
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        scenes = voc_detection(devkit, truncated="difficult")
+    assert scenes.truth.of_picture(0).difficult.tolist() == [False, True, False]
+    assert scenes.truth.of_picture(3).difficult.tolist() == [False, True, False]
+    assert scenes.labels[:, 2].tolist() == [0, 0, -1, 1]  # of the first picture's person no more is told
+    assert "7 boxes of 3 classes, 3 of them difficult, 2 truncated" in caplog.text
+    with pytest.raises(ValueError, match="truncated must be one of keep, difficult, but it is 'drop'"):
+        voc_detection(devkit, truncated="drop")
+
+
 def test_a_part_or_every_annotation_is_one_set(devkit):
     assert voc_detection(devkit, test=None).names == ["000001.jpg", "000002.jpg", "000004.jpg"]
     everything = voc_detection(devkit, train=None, test=None)

@@ -129,12 +129,6 @@ def test_told_places_make_it_fully_supervised():
     assert told.learners_[0].objective_ == pytest.approx(supervised.objective_, rel=1e-3)
 
 
-def test_the_largest_object_of_a_class_is_told_and_difficult_ones_are_not():
-    candidates = Candidates(torch.zeros(3, 1), [3], [[0, 0, 2, 2], [4, 0, 8, 4], [10, 0, 20, 10]])
-    truth = LabelledBoxes([0] * 4, [0, 0, 0, 1], [[4, 0, 8, 3], [0, 0, 2, 2], [10, 0, 20, 10], [0, 0, 2, 2]], difficult=[0, 0, 1, 1])
-    assert told_candidates(candidates, truth, 2).tolist() == [[1, -1]]
-
-
 def test_pictures_without_a_class_are_repeated_until_they_are_as_many():
     for there in (1, 4, 5, 6, 9):
         column = torch.tensor([1] * there + [0] + [-1] * (10 - there))
@@ -192,6 +186,8 @@ def test_what_does_not_fit_is_refused():
         Detector().fit(Candidates(candidates.features, candidates.counts), labels)
     with pytest.raises(ValueError, match="miss_cost must be positive"):
         Detector(miss_cost=-1.0).fit(candidates, labels)
+    with pytest.raises(ValueError, match="miss_cost must be positive, or 'balanced', but it is 'equal'"):
+        Detector(miss_cost="equal").fit(candidates, labels)
     with pytest.raises(ValueError, match="start must be contrast or learner, but it is 'central'"):
         Detector(start="central").fit(candidates, labels)
     with pytest.raises(ValueError, match="calibration must be 0, or parts to divide the pictures into, at least 2, but it is 1"):

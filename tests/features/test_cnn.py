@@ -124,9 +124,32 @@ def test_the_scale_is_a_factor(photograph, crop):
     assert close(CNN(size=64, scale=1.0).describe(photograph, BOXES), 4 * crop.describe(photograph, BOXES))
 
 
+@pytest.mark.parametrize("mode", ["crop", "roi"])
+@pytest.mark.parametrize("power", [0.0, 0.25])
+def test_normalised_windows_keep_their_direction_and_their_length_is_a_power_of_their_area(mode, power, photograph, crop, roi):
+    plain = {"crop": crop, "roi": roi}[mode].describe(photograph, BOXES)
+    assert plain.norm(dim=1).max() > 1.05 * plain.norm(dim=1).min()
+    options = {"mode": mode, "size": 64, "longer_side": 320, "normalise": power}
+    share = torch.tensor([(x2 - x1) * (y2 - y1) / (640 * 427) for x1, y1, x2, y2 in BOXES.tolist()])
+    length = 8 * share**power
+    assert close(CNN(**options).describe(photograph, BOXES), length[:, None] * plain / plain.norm(dim=1, keepdim=True))
+    assert close(CNN(**options, scale=3.0, grid=2).describe(photograph, BOXES).norm(dim=1), 3 / 8 * length)
+
+
+def test_a_window_of_nothing_is_not_divided_by_zero(monkeypatch):
+    cnn = CNN(mode="roi", normalise=0.0)
+    monkeypatch.setattr(cnn, "_map", lambda images: torch.zeros(1, 1280, images[0].height // 32, images[0].width // 32))
+    assert not bool(cnn.describe(Image.new("RGB", (64, 48)), torch.tensor([[0.0, 0, 20, 20]])).any())
+
+
+def test_caches_from_before_windows_could_be_normalised_are_found():
+    assert "normalise" not in CNN("mobilenet_v3_small", weights=None).settings()
+
+
 def test_everything_that_changes_the_numbers_is_in_the_key(tmp_path):
     pictures = PictureSet([np.zeros((64, 64), np.uint8)], ["a"], [0])
     changes = [{}, {"size": 96}, {"mode": "roi"}, {"mode": "roi", "longer_side": 320}, {"stride": 16}, {"grid": 2}, {"scale": 1.0}]
+    changes += [{"normalise": 0.0}, {"normalise": 0.5}, {"normalise": 0.0, "scale": 0.25}]
     made = [CNN("mobilenet_v3_small", weights=None, **change) for change in changes]
     torch.manual_seed(5)
     torch.save(models.mobilenet_v3_small(weights=None).state_dict(), tmp_path / "other.pth")
@@ -156,6 +179,7 @@ def test_a_box_outside_the_picture_is_refused(mode, photograph, crop, roi):
         ({"size": 100}, "size must be a multiple of 32 pixels, but it is 100"),
         ({"longer_side": 0}, "longer_side must be a multiple of 32 pixels, but it is 0"),
         ({"grid": 0}, "grid and batch_size must be at least 1, but they are 0 and 16"),
+        ({"normalise": -0.5}, r"normalise must be at least 0, or None, but it is -0\.5"),
         ({"scale": 0.0}, r"scale must be positive, but it is 0\.0"),
     ],
 )
