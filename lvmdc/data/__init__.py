@@ -1,5 +1,6 @@
 """Data sets, embedded and on disk, of pictures and of other things, and their splits."""
 
+from lvmdc.data.as_scenes import as_scenes
 from lvmdc.data.candidate_set import CandidateSet
 from lvmdc.data.cluttered_digits import cluttered_digits
 from lvmdc.data.coco import coco
@@ -31,6 +32,7 @@ __all__ = [
     "SceneSet",
     "SequenceSet",
     "Sources",
+    "as_scenes",
     "cluttered_digits",
     "coco",
     "coco_scenes",

@@ -14,7 +14,7 @@ from sklearn.datasets import load_sample_images
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lvmdc import Candidates
-from lvmdc.data import coco_scenes, digit_scenes, split_scenes
+from lvmdc.data import cluttered_digits, coco_scenes, digit_scenes, split_by_class, split_scenes
 from lvmdc.training.detect import detect, make_detector
 from lvmdc.training.detector_file import DETECTOR_KEY, is_detector, read_detector
 from lvmdc.training.errors import check_types
@@ -101,7 +101,7 @@ def test_objects_in_ones_own_pictures_come_with_scores_and_drawings(run, config,
     scenes = digit_scenes(n_pictures=3, digits=(0, 4, 7), seed=9)
     (tmp_path / "photos").mkdir()
     for i in range(3):
-        scenes.image(i).save(tmp_path / "photos" / f"{i}.png")
+        scenes.image(i).save(tmp_path / "photos" / f"{i:02}.png")
     Image.new("RGB", (96, 96)).save(tmp_path / "photos" / "empty.png")
     common = [f"ckpt_path='{folder}/checkpoints/last.ckpt'", f"input={tmp_path}/photos"]
     # From 36 pictures little is probable.
@@ -248,3 +248,22 @@ def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
     content = json.loads((tmp_path / "pseudo_labels.json").read_text())
     assert content["info"]["images_dir"] == str(tmp_path / "VOCdevkit" / "VOC2011" / "JPEGImages")
     assert [row["name"] for row in content["categories"]] == ["reading", "running"]
+
+
+def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path):
+    pictures = cluttered_digits(per_class=6, digits=[0, 4])
+    for i in range(len(pictures)):
+        file = tmp_path / "photos é" / pictures.classes[int(pictures.y[i])] / f"{i:02}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.asarray(pictures.image(i))).save(file)
+    words = [
+        "experiment=wsod_digits",
+        "data=folder_scenes",
+        f"data.scenes.pictures.path='{tmp_path / 'photos é'}'",
+        "detection.bound=false",
+    ]
+    others = ["method.n_init=1", "method.tol=0.01", f"paths.output_dir='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path / 'logs'}'"]
+    detect(config("train", *words, *QUIET, *others))
+    found = json.loads((tmp_path / "out" / "pseudo_labels.json").read_text(encoding="utf-8"))
+    train, _ = split_by_class(pictures.y)
+    assert {image["file_name"] for image in found["images"]} == {f"{pictures.classes[int(pictures.y[i])]}/{i:02}.png" for i in train.tolist()}
