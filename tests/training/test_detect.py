@@ -266,4 +266,6 @@ def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path)
     detect(config("train", *words, *QUIET, *others))
     found = json.loads((tmp_path / "out" / "pseudo_labels.json").read_text(encoding="utf-8"))
     train, _ = split_by_class(pictures.y)
-    assert {image["file_name"] for image in found["images"]} == {f"{pictures.classes[int(pictures.y[i])]}/{i:02}.png" for i in train.tolist()}
+    assert {image["file_name"] for image in found["images"]} == {
+        f"{pictures.classes[int(pictures.y[i])]}/{i:02}.png" for i in train.tolist()
+    }

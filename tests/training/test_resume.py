@@ -67,7 +67,12 @@ def test_run_killed_in_mid_training_resumes_to_the_same_objective(tmp_path, unbr
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
 def test_interrupted_run_says_how_to_go_on(tmp_path, signum, code):
     process = subprocess.Popen(
-        command(f"paths.log_dir={tmp_path}"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command(f"paths.log_dir={tmp_path}"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signum, signal.SIG_DFL),  # a shell's background jobs pass on that they ignore Ctrl-C
     )
     deadline = time.monotonic() + 240
     while not list(tmp_path.glob("*/runs/*/checkpoints/last.ckpt")) and process.poll() is None and time.monotonic() < deadline:
