@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -128,6 +129,8 @@ class ClassBlocks(JointFeatureMap):
 
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         blocks, runs = w.reshape(self.n_classes, -1), self._runs(candidates, y)
+        if runs is None and is_mapped(candidates.features) and not blocks.requires_grad:
+            return _own_product(candidates.features, blocks, y[candidates.sample])
         if runs is None:
             return super().own_scores(candidates, w, y)
         return torch.cat([product(candidates.features[a:b], blocks[k, None])[:, 0] for k, a, b in runs])
@@ -135,8 +138,10 @@ class ClassBlocks(JointFeatureMap):
     def own_transpose(self, candidates: Candidates, weights: Tensor, y: Tensor) -> Tensor:
         runs, features = self._runs(candidates, y), candidates.features
         if runs is None:
-            table = weights.new_zeros(len(weights), self.n_classes).scatter(1, y[candidates.sample, None], weights[:, None])
-            return transposed_product(features, table).flatten()
+            step = rows_at_a_time(features)
+            pairs = zip(weights.split(step), y[candidates.sample].split(step), strict=True)
+            tables = (part.new_zeros(len(part), self.n_classes).scatter(1, own[:, None], part[:, None]) for part, own in pairs)
+            return _transposed_product(features, tables, self.n_classes).flatten()
         total = torch.zeros(self.n_classes, features.shape[1], dtype=torch.float64, device=features.device)
         for k, a, b in runs:
             total[k] += transposed_product(features[a:b], weights[a:b, None])[0]
@@ -189,14 +194,31 @@ def product(features: Tensor, table: Tensor) -> Tensor:
     return _ChunkedProduct.apply(features, table.to(dtype))
 
 
+def _own_product(features: Tensor, table: Tensor, own: Tensor) -> Tensor:
+    """(T,): of features @ tableᵀ the column `own` (T,) in each row, without the others in memory."""
+    dtype, start = torch.promote_types(features.dtype, torch.float32), 0
+    # Written into one array: small pieces that stay would part what the heap has free, and large ones no longer fit in between.
+    out = features.new_empty(len(features), dtype=dtype)
+    for part in row_chunks(features):
+        rows = slice(start, start + len(part))
+        out[rows] = product(part.to(dtype), table).gather(1, own[rows, None])[:, 0]
+        start += len(part)
+    return out
+
+
 def transposed_product(features: Tensor, weights: Tensor) -> Tensor:
     """weightsᵀ @ features, (T, K) × (T, d) → (K, d), summed over chunks in float64.
 
     >>> transposed_product(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [0.5]]))
     tensor([[2.5000, 4.0000]], dtype=torch.float64)
     """
-    total = torch.zeros(weights.shape[1], features.shape[1], dtype=torch.float64, device=features.device)
-    for part, weight in zip(row_chunks(features), weights.split(rows_at_a_time(features)), strict=True):
+    return _transposed_product(features, weights.split(rows_at_a_time(features)), weights.shape[1])
+
+
+def _transposed_product(features: Tensor, weights: Iterable[Tensor], n_columns: int) -> Tensor:
+    """The same of weights that come by chunks."""
+    total = torch.zeros(n_columns, features.shape[1], dtype=torch.float64, device=features.device)
+    for part, weight in zip(row_chunks(features), weights, strict=True):
         part = part.to(torch.promote_types(part.dtype, torch.float32))
         weight = weight.to(part.dtype)
         total += thin_transposed(part, weight) if suits(part, weight.T) else weight.T @ part

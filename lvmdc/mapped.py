@@ -16,6 +16,7 @@ import torch  # noqa: F401  for the examples below
 from torch import Tensor
 
 from lvmdc import storage
+from lvmdc.memory import give_back
 
 CHUNK_NUMBERS = 1 << 21  # features that are read, converted or gathered at a time: 16 MB in float64
 MARGIN = 1 << 21  # bytes: to read a page, the system may map the whole folio it lies in, up to this size
@@ -65,7 +66,10 @@ def row_chunks(features: Tensor, numbers: int | None = None) -> Iterator[Tensor]
     >>> [len(part) for part in row_chunks(torch.zeros(5, 3), numbers=6)]
     [2, 2, 1]
     """
-    for part in features.split(rows_at_a_time(features, numbers)):
+    step = rows_at_a_time(features, numbers)
+    if len(features) > step and is_mapped(features):  # who reads from a file counts memory: what was freed before is not kept
+        give_back()
+    for part in features.split(step):
         yield part
         release(part)
 

@@ -1,5 +1,8 @@
 """How much memory the package may take: a setting, not a surprise."""
 
+import ctypes
+from collections.abc import Callable
+from functools import cache
 from numbers import Integral
 
 import psutil
@@ -18,3 +21,23 @@ def memory_budget(device: torch.device, limit: int | None = None) -> int:
         return limit
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
     return free // 4
+
+
+def give_back() -> None:
+    """Ask the C library to return to the system what was freed and is kept for later: after large tables, up to hundreds of megabytes.
+
+    Does nothing where the C library has no such call (it is glibc's).
+
+    >>> give_back()
+    """
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another C library; Windows, where a library has to be named
+        return None

@@ -182,6 +182,24 @@ def test_gathered_rows_hold_no_more_of_a_file_than_they_may(tmp_path, monkeypatc
     assert held(tmp_path / "features.npy") == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("sort", [False, True], ids=["mixed", "sorted"])
+def test_the_scores_of_each_ones_class_and_their_transpose_are_those_of_memory(tmp_path, monkeypatch, dtype, sort):
+    memory, disk, _ = two_sets(tmp_path, dtype)
+    monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 35)  # seven rows
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, len(memory))
+    y, w = torch.from_numpy(np.sort(labels) if sort else labels), torch.from_numpy(rng.standard_normal(4 * 5))
+    weights = torch.from_numpy(rng.standard_normal(memory.n_candidates)).to(torch.promote_types(dtype, torch.float32))
+    joint = ClassBlocks(4)
+    torch.testing.assert_close(joint.own_scores(disk, w, y), joint.own_scores(memory, w, y))
+    torch.testing.assert_close(joint.own_transpose(disk, weights, y), joint.own_transpose(memory, weights, y))
+    each = memory.features.double() @ w.reshape(4, 5).T  # every class, by definition
+    torch.testing.assert_close(joint.own_scores(disk, w, y).double(), each.gather(1, y[memory.sample, None])[:, 0], atol=1e-2, rtol=1e-2)
+    expected = torch.zeros(4, 5, dtype=torch.float64).index_add(0, y[memory.sample], weights.double()[:, None] * memory.features.double())
+    torch.testing.assert_close(joint.own_transpose(disk, weights, y), expected.flatten(), atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("settings", [{}, {"cccp": "eager"}, {"solver": "one_slack"}, {"init": "uniform"}], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("method", [LSVM, DISC])

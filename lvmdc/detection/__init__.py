@@ -9,6 +9,7 @@ from lvmdc.detection.pseudo import pseudo_labels
 from lvmdc.detection.start import Contrast
 from lvmdc.detection.suppression import suppressed
 from lvmdc.detection.told import told_candidates, told_objects
+from lvmdc.detection.unlearned import unlearned
 
 __all__ = [
     "Contrast",
@@ -22,4 +23,5 @@ __all__ = [
     "suppressed",
     "told_candidates",
     "told_objects",
+    "unlearned",
 ]

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from sklearn.base import clone
 from tqdm import tqdm
 
-from lvmdc.detection import Detector, measure, pseudo_labels, save_coco, told_objects
+from lvmdc.detection import Detector, measure, pseudo_labels, save_coco, told_objects, unlearned
 from lvmdc.learners import LatentLearner, Supervised
 from lvmdc.reporting.files import write_atomically
 from lvmdc.training.detect_finish import finish_detection, log_class
@@ -25,6 +25,9 @@ from lvmdc.training.detector_file import DETECTOR_KEY, read_detector
 from lvmdc.training.record import write_record
 
 log = logging.getLogger(__name__)
+# The rows of the table, as the measures are called.
+KEYS = {"training": "train", "test": "test", "training, places told": "train_told", "test, places told": "test_told"}
+KEYS |= {"test, most central candidate": "test_central", "test, random candidate": "test_random"}
 
 
 def detect(cfg: DictConfig) -> dict[str, float]:
@@ -58,13 +61,11 @@ def detect(cfg: DictConfig) -> dict[str, float]:
         bound = supervised_bound(detector, train)
         told = {part: measure(bound, s.candidates, s.items, cfg.detection.iou, cfg.detection.coco) for part, s in parts.items()}
         rows |= {f"{part}, places told": values for part, values in told.items()}
+    guessed = unlearned(test.candidates, test.items, cfg.detection.iou)
+    rows |= {f"test, {kind} candidate": {"corloc": corloc} for kind, corloc in guessed.items()}
     boxes = pseudo_labels(detector, train.candidates, train.items.labels, cfg.detection.pseudo_score)
     labels = save_coco(folder / "pseudo_labels.json", train.items, boxes.to("cpu"))
-    measures = {
-        f"{part.replace('training', 'train').replace(', places told', '_told')}/{k}": v
-        for part, found in rows.items()
-        for k, v in found.items()
-    }
+    measures = {f"{KEYS[part]}/{k}": v for part, found in rows.items() for k, v in found.items()}
     write_atomically(folder / "results.json", json.dumps(measures, indent=2).encode())
     finish_detection(detector, test, rows, folder, cfg, loggers)
     log.info("%-11s %s", "boxes found in the training part, as COCO annotations", labels)

@@ -45,6 +45,8 @@ def test_digits_are_found_from_labels_and_told_places_bound_it(run):
     assert measures["train/corloc"] > 0.3  # of 36 pictures, from one start
     assert measures["test_told/ap"] > max(0.6, measures["test/ap"])
     assert set(measures) >= {"test/corloc/0", "test/ap/7", "test/ap_11_point", "train_told/corloc"}
+    assert 0 < measures["test_random/corloc"] < measures["test/corloc"]
+    assert 0 <= measures["test_central/corloc"] < measures["test_told/corloc"]
 
 
 def test_the_precisions_of_coco_stand_beside_the_others(run):
@@ -101,7 +103,7 @@ def test_objects_in_ones_own_pictures_come_with_scores_and_drawings(run, config,
     scenes = digit_scenes(n_pictures=3, digits=(0, 4, 7), seed=9)
     (tmp_path / "photos").mkdir()
     for i in range(3):
-        scenes.image(i).save(tmp_path / "photos" / f"{i:02}.png")
+        scenes.image(i).save(tmp_path / "photos" / f"{i}.png")
     Image.new("RGB", (96, 96)).save(tmp_path / "photos" / "empty.png")
     common = [f"ckpt_path='{folder}/checkpoints/last.ckpt'", f"input={tmp_path}/photos"]
     # From 36 pictures little is probable.
