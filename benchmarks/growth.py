@@ -2,9 +2,10 @@
 
 Every sample has one candidate that shows its class and others that are noise. An axis grows while the others stay; time is CPU time of
 `fit`, after a small fit that compiles and loads, the least of three where it is short. Memory is how far the peak during `fit` rose above
-what was held before, data included, and the peak itself. The exponents are slopes over the last three sizes, of log time, and of log time
-a pass, over log size: where the first is above the second, it is the passes that grow. The overlap loss needs Δ between all pairs of a
-sample's candidates, so its time a pass may grow with an exponent of 2 over |H|, and only there.
+what was held before, data included, and the peak itself. The exponents are slopes of log time over log size: over all sizes of at least a
+hundredth of the largest, over the last three, among which the features outgrow the processor's caches, and, over the former, of time a
+pass: where that is less, it is the passes that grow. The overlap loss needs Δ between all pairs of a sample's candidates, so its time a
+pass may grow with an exponent of 2 over |H|, and only there.
 
     python benchmarks/growth.py [png]
 """
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 from record import record
 from resident import forget_peak, held
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from lvmdc import DISC, LSVM, Candidates, ConvergenceWarning, LabelLoss, OverlapLoss, ZeroOneLoss
@@ -27,12 +29,12 @@ from lvmdc import DISC, LSVM, Candidates, ConvergenceWarning, LabelLoss, Overlap
 METHODS: dict[str, Any] = {"LSVM, label": (LSVM, LabelLoss), "DISC, 0/1": (DISC, ZeroOneLoss), "DISC, overlap": (DISC, OverlapLoss)}
 BASE = {"n": 200, "H": 10, "d": 100, "K": 4}
 AXES: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
-    "n": ({"H": 5, "d": 50}, (1_000, 3_000, 10_000, 30_000, 100_000)),
-    "H": ({"n": 20, "d": 200}, (100, 300, 1_000, 3_000, 10_000)),
+    "n": ({"H": 5, "d": 50}, (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)),
+    "H": ({"n": 20, "d": 200}, (10, 30, 100, 300, 1_000, 3_000, 10_000)),
     "d": ({"n": 200}, (100, 300, 1_000, 3_000, 10_000)),
     "K": ({"n": 800, "H": 5}, (2, 6, 20, 60, 200)),
 }
-LAST = 3  # sizes over which the exponents are taken
+LAST, RANGE = 3, 100  # sizes over which exponents are taken: so many, or down to this share of the largest; below, it is overhead
 SHORT, REPEATS = 1.0, 3  # a fit of fewer CPU seconds is repeated
 
 
@@ -69,13 +71,14 @@ def measure(method: str, size: dict[str, int]) -> dict[str, float]:
     return {"seconds": min(times), "passes": last["passes"], "error": last["error"], "megabytes": peak - before, "peak": peak}
 
 
-def exponent(sizes: list[float], values: list[float]) -> float:
-    """The slope of log values over log sizes, over the last sizes.
+def exponent(sizes: list[float], values: list[float], last: int | None = None) -> float:
+    """The slope of log values over log sizes, over the last ones, or all that are at least a hundredth of the largest.
 
     >>> round(exponent([1, 10, 100, 1000], [1.0, 1.0, 10.0, 100.0]), 2)
     1.0
     """
-    return float(np.polyfit(np.log(sizes[-LAST:]), np.log(values[-LAST:]), 1)[0])
+    last = last or sum(size >= sizes[-1] / RANGE for size in sizes)
+    return float(np.polyfit(np.log(sizes[-last:]), np.log(values[-last:]), 1)[0])
 
 
 def draw(found: list[dict[str, Any]], path: Path) -> None:
@@ -91,13 +94,14 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
             plot.loglog(sizes, seconds, marker="o", label=f"{method}: {exponent(sizes, seconds):.2f}")
         plot.set(xlabel="|H|" if axis == "H" else axis, ylabel="CPU seconds")
         plot.margins(y=0.3)  # room for the legend
-        plot.legend(title=f"exponent, last {LAST} sizes", fontsize="small", loc="upper left")
+        plot.legend(title="exponent", fontsize="small", loc="upper left")
         plot.grid(alpha=0.3)
     figure.savefig(path, dpi=130)
 
 
 def main() -> None:
     torch.set_num_threads(1)
+    threadpool_limits(1)  # numpy's threads, too: for long vectors they wait in a loop, and that counts as CPU time
     warnings.simplefilter("ignore", ConvergenceWarning)
     for method in METHODS:  # what loads or compiles once, does so here
         learner(method).fit(*samples(8, 3, 5, 2))
@@ -105,15 +109,17 @@ def main() -> None:
     for axis, method, value in tqdm(jobs, unit="training"):
         found.append({"axis": axis, "method": method, "size": value, **measure(method, BASE | AXES[axis][0] | {axis: value})})
         record(**found[-1])
-    head = f"{'MB more':>9}{'peak MB':>9}{'exponent':>10}{'a pass':>8}"
-    print(f"{'axis':<6}{'method':<15}{'CPU seconds at each size (passes)':<94}{head}")
+    head = f"{'MB more':>9}{'peak MB':>9}{'exponent':>10}{'last 3':>8}{'a pass':>8}"
+    print(f"{'axis':<6}{'method':<15}{'CPU seconds at each size (passes)':<{19 * 7}}{head}")
     for axis, (_, values) in AXES.items():
         for method in METHODS:
             own = [row for row in found if (row["axis"], row["method"]) == (axis, method)]
             text = "".join(f"{row['size']:>8,}: {row['seconds']:.2f} ({row['passes']:.0f})".ljust(19) for row in own)
-            slopes = [exponent(list(values), [row["seconds"] / row[by] if by else row["seconds"] for row in own]) for by in ("", "passes")]
+            seconds, sizes = [row["seconds"] for row in own], list(values)
+            each = exponent(sizes, [row["seconds"] / row["passes"] for row in own])
             memory = f"{own[-1]['megabytes']:>9.0f}{own[-1]['peak']:>9.0f}"
-            print(f"{axis:<6}{method:<15}{text:<94}{memory}{slopes[0]:>10.2f}{slopes[1]:>8.2f}")
+            slopes = f"{exponent(sizes, seconds):>10.2f}{exponent(sizes, seconds, LAST):>8.2f}{each:>8.2f}"
+            print(f"{axis:<6}{method:<15}{text:<{19 * 7}}{memory}{slopes}")
     print("MB are those of the last size")
     if len(sys.argv) > 1:
         draw(found, Path(sys.argv[1]))
