@@ -115,9 +115,8 @@ class CNN(Features):
             "stride": self.network.stride,
             "grid": self.grid,
             "scale": self.scale,
-            **(
-                {} if self.normalise is None else {"normalise": self.normalise}
-            ),  # else left out, as in caches from before there was a choice
+            # Left out where nothing is normalised, as in caches from before there was a choice.
+            **({} if self.normalise is None else {"normalise": self.normalise}),
         }
 
     def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:
