@@ -176,10 +176,11 @@ class DISC(BlockLearner):
         self._believed = None  # θ is loaded later
         self._solved, self._solved_for = None if state["solved"] is None else tuple(state["solved"]), self._of_w()
 
-    def _refresh(self) -> None:
+    def _refresh(self, scores: Tensor | None = None) -> None:
+        """The posterior of θ as it stands; its scores (T,) may be at hand."""
         t = self._training
         with torch.no_grad():
-            self._believed = self.model_.scores(t.candidates, t.y)
+            self._believed = self.model_.scores(t.candidates, t.y) if scores is None else scores
             t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._believed).exp(), t.bound, t.known)
 
     def _objective(self) -> Objective:
@@ -214,10 +215,11 @@ class DISC(BlockLearner):
         return gained
 
     def _follow_C(self, growth: float) -> None:
-        linear, scores = self.model_.linear, self._believed
-        whole = linear is not None and scores is not None and lengthen(self._theta_problem(), linear, growth, scores)
-        self._refresh()
-        if not whole:
+        linear, scores, longer = self.model_.linear, self._believed, 0.0
+        if linear is not None and scores is not None:
+            longer = lengthen(self._theta_problem(), linear, growth, scores)
+            self._refresh(longer * scores)
+        if longer != growth or growth <= 1:
             self._step_posterior()
 
     def _theta_problem(self) -> PosteriorProblem:

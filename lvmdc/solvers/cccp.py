@@ -18,6 +18,7 @@ from lvmdc.solvers.truth import Truth
 # While h* still moves, an exact answer is an answer to the wrong question. The first convex problem is solved until the gap is this
 # share of what it gained, a later one to this share of what the round before gained, the last one to this share of the tolerance.
 FIRST, FOLLOWING, LAST = 1.0, 1.0, 0.5
+ANEW = 0.25  # after another C, the first one to this share of all that it lets w gain
 # The tolerance is never more than this share of all that was gained since w = 0: at small C the whole objective falls by less than
 # C·ε, and learning would end with the first h*.
 SMALL = 0.02
@@ -166,7 +167,7 @@ class CCCP(LatentBlock):
         if gap <= LAST * self.tolerance:  # the losses are others, but w answers them as well
             return Round(0.0, gap, True)
         if self.anew:
-            self.expect(gap / 2)  # half of all that another C lets w gain
+            self.expect(ANEW * gap)
         total = 0.0
         for _ in range(max_rounds):
             last = self.round(losses)

@@ -82,8 +82,10 @@ def _risk(problem: PosteriorProblem, scores: Tensor) -> tuple[float, Tensor]:
     return float(distributed.total(problem.candidates, value.detach())), slopes.detach()
 
 
-def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: Tensor) -> bool:
-    """Make θ longer by the best of a few factors up to `most`, by which C has grown; whether it is `most`, as where scores (T,) are small.
+def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: Tensor) -> float:
+    """Make θ, of scores (T,), longer by the best of a few factors up to `most`, by which C has grown; returns that factor.
+
+    Where scores are small it is `most`, and little is left to gain.
 
     >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
@@ -91,7 +93,7 @@ def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: T
     >>> model = LogLinear(torch.tensor([[0.1, 0.0]]))
     >>> problem = PosteriorProblem(model, BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]]), **settings)
     >>> lengthen(problem, model, 10.0, scores=torch.tensor([0.1, 0.0])), model.theta.detach()
-    (True, tensor([[1., 0.]]))
+    (10.0, tensor([[1., 0.]]))
     """
     norm = float(model.theta.detach().double().square().sum())
     with torch.no_grad():
@@ -103,7 +105,7 @@ def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: T
                 break
             best, lowest = longer, value
         model.theta.mul_(best)
-    return best == most > 1
+    return best
 
 
 def _search(
