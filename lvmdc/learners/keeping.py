@@ -75,6 +75,8 @@ class Resumable:
 
     def go_on_from(self, last: Self) -> None:
         """Take over the training of `last`, which differs in C alone and keeps what it has learned; nothing is checked or scored again."""
+        if isinstance(last._training, Ended):
+            raise RuntimeError("the training of `last` went on under another C already: call begin and load_state_dict with its state_dict")
         state = last.state_dict()
         self.load_state_dict(state)
         self._training, last._training, self.seed_ = last._training, Ended(state["training"]), last.seed_

@@ -76,6 +76,8 @@ def test_what_was_learned_for_one_c_stays_when_the_path_goes_on(learner):
     assert first.state_dict()["converged"]
     with pytest.raises(RuntimeError, match="this training went on under another C"):
         first.step()
+    with pytest.raises(RuntimeError, match="went on under another C already"):
+        learner(LOSSES["overlap"]).go_on_from(first)
 
 
 def test_no_c_is_refused_and_a_limit_that_ends_it_warns():
