@@ -12,38 +12,54 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 
-# Sums may be reordered, which is what vector instructions need; products stay rounded, so that O of a box with itself is exactly 1.
-FAST = {"reassoc", "arcp", "nsz"}
-TILE = 1024  # numbers that are summed in their own precision, before float64 takes over
+ROWS = 1024  # boxes whose sums run side by side
+TILE = 256  # numbers that are summed in their own precision, before float64 takes over
 Array = np.ndarray[Any, Any]
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
-def _sum(
-    x1: float, y1: float, x2: float, y2: float, size: float, left: Array, top: Array, right: Array, bottom: Array, area: Array, p: Array
-) -> float:  # pragma: no cover
-    """Σ_j p_j (1 − O) between one box and those of the arrays, all of one precision."""
-    zero, one = p.dtype.type(0), p.dtype.type(1)
-    total = zero
-    for j in range(len(p)):
-        width = max(min(x2, right[j]) - max(x1, left[j]), zero)
-        height = max(min(y2, bottom[j]) - max(y1, top[j]), zero)
+# Vector instructions work on the sums of many boxes at once, each in the order of the boxes h': so nothing need be reordered, and the last
+# digit does not depend on the machine or on what else was compiled.
+@njit(cache=True, error_model="numpy")
+def _add(
+    x1: float,
+    y1: float,
+    x2: float,
+    y2: float,
+    size: float,
+    p: float,
+    left: Array,
+    top: Array,
+    right: Array,
+    bottom: Array,
+    area: Array,
+    out: Array,
+) -> None:  # pragma: no cover
+    """out_i += p (1 − O) between one box and those of the arrays, all of one precision."""
+    zero, one = out.dtype.type(0), out.dtype.type(1)
+    for i in range(len(out)):
+        width = max(min(x2, right[i]) - max(x1, left[i]), zero)
+        height = max(min(y2, bottom[i]) - max(y1, top[i]), zero)
         common = width * height
-        total += p[j] * (one - common / (size + area[j] - common))
-    return total
+        out[i] += p * (one - common / (size + area[i] - common))
 
 
 @njit(cache=True)
 def _sums(
     left: Array, top: Array, right: Array, bottom: Array, area: Array, p: Array, starts: Array, counts: Array, out: Array
 ) -> None:  # pragma: no cover
+    part, whole = np.empty(ROWS, p.dtype), np.empty(ROWS)
     for s in range(len(starts)):
         first, last = starts[s], starts[s] + counts[s]
-        for i in range(first, last):
-            total = 0.0
+        for row in range(first, last, ROWS):
+            i = slice(row, min(row + ROWS, last))
+            few, total = part[: i.stop - row], whole[: i.stop - row]
+            boxes = left[i], top[i], right[i], bottom[i], area[i]
+            total[:] = 0.0
             for tile in range(first, last, TILE):
-                j = slice(tile, min(tile + TILE, last))
-                total += _sum(left[i], top[i], right[i], bottom[i], area[i], left[j], top[j], right[j], bottom[j], area[j], p[j])
+                few[:] = 0.0
+                for j in range(tile, min(tile + TILE, last)):
+                    _add(left[j], top[j], right[j], bottom[j], area[j], p[j], *boxes, few)
+                total += few
             out[i] = total
 
 

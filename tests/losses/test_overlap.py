@@ -1,10 +1,11 @@
+import numpy as np
 import pytest
 import torch
 import torchvision.ops
 
 from lvmdc import Candidates, OverlapLoss
 from lvmdc.losses import box_area, box_iou
-from lvmdc.losses.overlap_sums import expected_overlap_loss
+from lvmdc.losses.overlap_sums import TILE, expected_overlap_loss
 from lvmdc.testing import LossConformance, random_candidates, random_weights
 
 
@@ -62,3 +63,19 @@ def test_the_compiled_sums_can_be_differentiated_twice_and_are_none_of_a_box_wit
     for row in range(5):
         alone = torch.zeros(5).index_fill(0, torch.tensor([row]), 1.0)
         assert float(expected_overlap_loss(c, alone)[row]) == 0.0
+
+
+def test_the_compiled_sums_have_one_order_to_the_last_digit():
+    c = random_candidates([1500], dtype=torch.float32)
+    p = random_weights(c, dtype=torch.float32)
+    x1, y1, x2, y2 = np.ascontiguousarray(c.boxes.float().numpy().T)
+    area, total = (x2 - x1) * (y2 - y1), np.zeros(1500)
+    for tile in range(0, 1500, TILE):
+        part = np.zeros(1500, np.float32)
+        for j in range(tile, min(tile + TILE, 1500)):
+            width = np.maximum(np.minimum(x2[j], x2) - np.maximum(x1[j], x1), np.float32(0))
+            height = np.maximum(np.minimum(y2[j], y2) - np.maximum(y1[j], y1), np.float32(0))
+            common = width * height
+            part += p[j].item() * (np.float32(1) - common / (area[j] + area - common))
+        total += part
+    assert np.array_equal(expected_overlap_loss(c, p).numpy(), total.astype(np.float32))
