@@ -47,7 +47,7 @@ def step(count: int, pictures: int, side: int, checkpointing: bool) -> tuple[flo
         features, _ = network(pixels, boxes)
         candidates = Candidates(features, [count] * pictures, torch.cat(boxes))
         bound = BoundLoss(OverlapLoss(), candidates, torch.arange(pictures) % CLASSES, CLASSES)
-        batch = Batch(bound, torch.zeros(len(features)), torch.full((pictures,), -1))
+        batch = Batch(bound, torch.zeros(len(features)), torch.full((pictures,), -1), torch.arange(len(features)))
         BatchObjective(DISC(OverlapLoss(), C=1.0, J=0.001), p_w, p_theta).value(batch).backward()
         times.append(time.process_time() - started)
         if attempt == 0:

@@ -55,18 +55,27 @@ class BatchObjective:
         theta = 0 * problem.regulariser() if warm else problem.value(p)
         return self.hinge(batch, scores, p.detach(), warm) + theta
 
+    def theta_value(self, batch: Batch, scores: Tensor) -> Tensor:
+        """What θ lowers, where w has the scores (T, K)."""
+        return self._problem(batch, scores).value()
+
+    def theta_terms(self, measured: Objective, loss: float) -> float:
+        """The same of all samples: the terms of (11) that have θ in them, with the expected loss (8) for ξ_i if that is what θ lowers."""
+        prediction = isinstance(self.learner, DISC) and self.learner.theta_bound == "prediction"
+        return measured.theta_norm + self.C * ((loss if prediction else measured.slack) - self.beta * measured.diversity)
+
     def hinge(self, batch: Batch, scores: Tensor, p: Tensor, warm: bool) -> Tensor:
         """½‖w‖² + C/|B| Σ_i ξ_i under a posterior p (T,); with `warm`, h* in the second term of (9) is the start."""
         expected = batch.bound.expected_loss(p)
-        if warm:
-            # At w = 0 every h ties: the start says which of them is h*.
-            own = own_class(batch.candidates, scores, batch.y).masked_fill(batch.start == 0, 0)
-            truth = segment_sum(own * batch.start.to(own.dtype), batch.candidates.counts)
-            xi = best_value(batch.candidates, scores + expected) - truth
-        else:
-            xi = slack(batch.candidates, scores, expected, batch.y, batch.known)
+        xi = self.held_slacks(batch, scores, expected) if warm else slack(batch.candidates, scores, expected, batch.y, batch.known)
         norm = half_squares(self.p_w) if self.norm == "l2" else 0.0
         return norm + self.C * batch.share * xi.double().mean()
+
+    def held_slacks(self, batch: Batch, scores: Tensor, expected_loss: Tensor) -> Tensor:
+        """(n,): ξ_i as it is in (14), where h* is held: at w = 0 every h ties, and the start says which of them is h*."""
+        own = own_class(batch.candidates, scores, batch.y).masked_fill(batch.start == 0, 0)
+        truth = segment_sum(own * batch.start.to(own.dtype), batch.candidates.counts)
+        return best_value(batch.candidates, scores + expected_loss) - truth
 
     def slacks(self, batch: Batch, scores: Tensor, p: Tensor) -> Tensor:
         """(n,): ξ_i (9) under a posterior p (T,)."""
@@ -74,13 +83,17 @@ class BatchObjective:
 
     def posterior(self, batch: Batch, scores: Tensor, warm: bool = False) -> Tensor:
         """(T,): P_θ(h | x_i, y_i), without a derivative."""
-        with torch.no_grad():
-            if self.p_theta is not None:
-                return with_known(self.p_theta.log_prob(batch.candidates, batch.y).exp(), batch.bound, batch.known)
-            if warm:
-                return batch.start.to(score_dtype(batch.candidates))
-            rows = torch.where(batch.known >= 0, batch.known, best_of_class(batch.candidates, scores, batch.y))
-            return delta_at(scores, rows)
+        if warm or self.p_theta is not None:
+            return self.held_posterior(batch)
+        rows = torch.where(batch.known >= 0, batch.known, best_of_class(batch.candidates, scores, batch.y))
+        return delta_at(scores, rows)
+
+    @torch.no_grad()
+    def held_posterior(self, batch: Batch) -> Tensor:
+        """(T,): the same while h* is held: the start, where there is no P_θ."""
+        if self.p_theta is None:
+            return batch.start.to(score_dtype(batch.candidates))
+        return with_known(self.p_theta.log_prob(batch.candidates, batch.y).exp(), batch.bound, batch.known)
 
     @torch.no_grad()
     def measure(self, samples: TrainingSet) -> tuple[Objective, dict[str, float]]:

@@ -19,7 +19,8 @@ CHUNK_ROWS = 1 << 15  # candidates that are looked at together when the whole tr
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples (x_i, y_i) with their loss, the start (T,) of h*, and the packed row (n,) of the true h, −1 where it is unknown.
+    """Samples (x_i, y_i) with their loss, the start (T,) of h*, and the packed row (n,) of the true h, −1 where it is unknown; `rows`
+    (T,) is where their candidates stand in the set.
 
     Over R ranks a batch B lies on several of them. Each takes its own samples B_r with the weight R |B_r| / |B|, its `share`: the mean over
     ranks of share · 1/|B_r| Σ_{i in B_r} is 1/|B| Σ_{i in B}, and the mean is what ranks take of their gradients.
@@ -28,6 +29,7 @@ class Batch:
     bound: BoundLoss
     start: Tensor
     known: Tensor
+    rows: Tensor
     share: float = 1.0
 
     @property
@@ -95,7 +97,7 @@ class TrainingSet:
         rows = torch.arange(here.n_candidates, device=here.device) + shift.repeat_interleave(here.counts)
         known = self.known[index]
         bound = BoundLoss(AtRows(self.loss, rows + distributed.first_row(self.candidates)), here, self.y[index], self.n_classes, self.limit)
-        return Batch(bound, self.start[rows], torch.where(known >= 0, known - shift, -1), share)
+        return Batch(bound, self.start[rows], torch.where(known >= 0, known - shift, -1), rows, share)
 
     def chunks(self) -> Iterator[Batch]:
         """Every sample, of this rank, once, in order, few enough at a time."""

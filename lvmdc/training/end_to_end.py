@@ -97,6 +97,10 @@ class EndToEndModule(StochasticModule):
 
     # ---- making ready --------------------------------------------------------------------------------------------
 
+    @property
+    def _by_dual(self) -> bool:
+        return False  # the dual is that of features which stay
+
     def setup(self, stage: str) -> None:
         check_precision(str(self.trainer.precision))
         self.network.to(self.trainer.strategy.root_device)

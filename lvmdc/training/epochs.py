@@ -10,16 +10,19 @@ from lvmdc.learners import ConvergenceWarning
 from lvmdc.objective import Objective
 from lvmdc.solvers.cccp import SMALL
 
-AVERAGES = 3
+ENDS = (1 / 2, 3 / 4, 1)  # of all epochs: where the averages that are compared end
+AVERAGES = 4  # as many of them must fit
+ROUNDING = 1e-7  # of single precision
 
 
 class Epochs:
-    """Rows of (11) by its terms. Learning ends when the last three averages of (11), each over `patience` epochs, lie within C·ε.
+    """Rows of (11) by its terms. Learning of t epochs ends when the averages of (11) over the `patience` epochs before t/2, 3t/4 and t lie
+    within C·ε.
 
-    Three, since two agree by chance while the curve still swings: with two, a convex problem was left 5 % above its optimum, with three
-    less than 1 %. Steps of 1/t gain ever less an epoch, so that a slow problem may still be left too early: one of 18 pictures 10 % above
-    its optimum with a `patience` of 5, 2 % with 20. (11) may also rise: with `theta_bound=prediction` θ minimises (15), not (11). As for
-    the exact solver, the tolerance is never more than a fiftieth of all that was gained.
+    Steps of 1/t gain ever less an epoch: what is still to be gained falls as 1/t, so that the second half gained about as much as is left,
+    however slow the problem. Three averages, since two agree by chance while the curve still swings. (11) may also rise: with
+    `theta_bound=prediction` θ minimises (15), not (11). As for the exact solver, the tolerance is never more than a fiftieth of all that
+    was gained.
 
     Args:
         tol: C·ε.
@@ -27,7 +30,7 @@ class Epochs:
 
     >>> epochs = Epochs(tol=0.1, patience=1)
     >>> epochs.origin = 10.0
-    >>> for slack in (2.0, 1.0, 0.99, 0.98):
+    >>> for slack in (2.0, 1.0, 0.99, 0.98):  # the second, third and fourth count
     ...     row = epochs.add(Objective(0.5, 0.0, slack, 0.0, C=1.0, beta=0.1), {}, passes=1, seconds=0.0)
     >>> round(row["decrease"], 4), epochs.converged
     (0.01, True)
@@ -51,22 +54,32 @@ class Epochs:
         return self.change() <= self.tolerance()
 
     def change(self) -> float:
-        """How far apart the last three averages of (11) lie; infinite while there are too few epochs."""
-        recent = [row["objective"] for row in self.rows[self.skip :]][-AVERAGES * self.patience :]
-        if len(recent) < AVERAGES * self.patience:
+        """How far apart the three averages of (11) lie; infinite while there are too few epochs."""
+        counted = [row["objective"] for row in self.rows[self.skip :]]
+        if len(counted) < self.needed:
             return math.inf
-        averages = [sum(recent[i : i + self.patience]) / self.patience for i in range(0, len(recent), self.patience)]
+        ends = [math.ceil(len(counted) * part) for part in ENDS]
+        averages = [sum(counted[end - self.patience : end]) / self.patience for end in ends]
         return max(averages) - min(averages)
+
+    @property
+    def needed(self) -> int:
+        """How many epochs it takes to tell: no two averages have one in common."""
+        return AVERAGES * self.patience
 
     def tolerance(self) -> float:
         """What `change` must fall below."""
-        return min(self.tol, SMALL * abs(self.origin - self.rows[-1]["objective"]))
+        return self.tolerance_at(self.origin, self.rows[-1]["objective"])
+
+    def tolerance_at(self, origin: float, value: float) -> float:
+        """The same where something fell from `origin` to `value`; rounding alone is never more."""
+        return max(min(self.tol, SMALL * abs(origin - value)), ROUNDING * abs(origin))
 
     def warn_if_unfinished(self) -> None:
         """A ConvergenceWarning, if something else than this rule ended the learning."""
         if not self.rows or self.converged:
             return
-        needed, change = self.skip + AVERAGES * self.patience, self.change()
+        needed, change = self.skip + self.needed, self.change()
         tells = f"the objective still changed by {change:.3g} (tolerance {self.tolerance():.3g})"
         why = tells if math.isfinite(change) else f"it takes {needed} to tell whether the objective still changes"
         message = f"the stochastic solver stopped after {len(self.rows)} epochs, but {why}; see trainer.max_epochs"

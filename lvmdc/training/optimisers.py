@@ -19,6 +19,7 @@ from lvmdc.training.norms import Norm
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 SchedulerFactory = Callable[[Optimizer], Any]
+BRISK = 4.0  # times the usual rate of θ, where w is at its optimum before θ begins, and follows at once
 HALVING = 100  # steps after which the rate of θ is half of what it was
 NEURAL_RATE = 1e-3
 BACKBONE_RATE = 1e-4
@@ -79,6 +80,11 @@ def default_for_w(parameters: list[nn.Parameter], candidates: Candidates, C: flo
     first = 1 / (1 + late)
     optimizer = torch.optim.SGD(parameters, lr=first)
     return Stepper(optimizer, LambdaLR(optimizer, lambda t: (1 + late) / (1 + late + t)), by_step=True)
+
+
+def counting(parameters: list[nn.Parameter]) -> Stepper:
+    """For a w that moves by itself: what Lightning counts the steps by."""
+    return Stepper(torch.optim.SGD(parameters, lr=0.0))
 
 
 def default_for_sparse_w(parameters: list[nn.Parameter], candidates: Candidates, C: float, norm: Norm) -> Stepper:

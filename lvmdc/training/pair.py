@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from lvmdc.distributions import ConditionalModel, LinearPrediction, NeuralPrediction, Prediction
+
+Name = Literal["p_w", "p_theta"]
 
 
 class Pair(nn.Module):
@@ -48,11 +50,17 @@ class Pair(nn.Module):
     def _theta_parameters(self) -> list[tuple[str, nn.Parameter]]:
         return [] if self.p_theta is None else list(self.p_theta.named_parameters())
 
-    def average(self) -> None:
-        """Take the current parameters into the averages; once a step."""
+    def average(self, only: Name | None = None) -> None:
+        """Take the current parameters, or those of one alone, into the averages; once a step."""
         for name, module in self.averages.items():
             assert isinstance(module, AveragedModel)
-            module.update_parameters(getattr(self, name))
+            if only in (None, name):
+                module.update_parameters(getattr(self, name))
+
+    def restart(self, name: Name) -> None:
+        """Forget the steps that one took so far: it is to go elsewhere."""
+        if name in self.averages:
+            self.averages[name].get_buffer("n_averaged").zero_()
 
     def prediction(self) -> Prediction:
         """P_w as it stands: a copy that has no gradient and is not in training mode."""

@@ -54,6 +54,17 @@ def check_norm(norm: str, learner: LatentLearner, prediction: Any, optimizer_w: 
         raise ValueError(f"norm={norm!r} moves w by dual averaging, which has no rate, but scheduler would change one")
 
 
+def check_dual(learner: LatentLearner, scheduler: Any) -> None:
+    """Refuse what does not go with dual steps on w.
+
+    >>> check_dual(LSVM(), None)
+    """
+    if learner.cccp == "self_paced":
+        raise ValueError("the stochastic solver goes by cccp=strict or eager, but it is 'self_paced'; use solver=exact")
+    if scheduler is not None and not isinstance(learner, DISC):
+        raise ValueError("a linear P_w moves by dual steps, which have no rate, but scheduler would change one; see optimizer_w")
+
+
 @torch.no_grad()
 def check_networks(one: Candidates, n_classes: int, prediction: Any, conditional: Any) -> None:
     """Refuse networks that score another number of classes."""

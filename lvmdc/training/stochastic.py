@@ -12,32 +12,36 @@ from torch import Tensor, nn
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.inference import best_of_class
-from lvmdc.learners import DISC, LatentLearner, Supervised
+from lvmdc.learners import DISC, LatentLearner, SoftDISC, Supervised
+from lvmdc.objective import Objective
 from lvmdc.solvers.start import starting_weights
 from lvmdc.training import optimisers
 from lvmdc.training.batch_objective import BatchObjective, batch_objective, delta_at
 from lvmdc.training.batches import TrainingSet
 from lvmdc.training.data import Samples
+from lvmdc.training.dual_steps import STEPS, DualSteps
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.training.networks import Network, made
 from lvmdc.training.norms import Norm
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
-from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_kind, check_networks, check_norm, check_settings, check_sizes
+from lvmdc.training.pair import Name, Pair
+from lvmdc.training.refusals import check_dual, check_kind, check_networks, check_norm, check_settings, check_sizes
+from lvmdc.training.rounds import DualEpochs
 from lvmdc.training.seeds import epoch_seed, seed_batches
 
 
 class StochasticModule(LatentModule):
     """Learns (11) by a step on w and a step on θ for every mini-batch; P_w and P_θ may be neural networks.
 
-    A batch gives ½‖w‖² + C/|B| Σ_i ξ_i, of which w takes a subgradient step with θ held, and, for DISC, J/2 ‖θ‖² + C/|B| Σ_i (B_i − β H_i),
-    of which θ takes one with w held; see `BatchObjective`. Both are taken at the same (w, θ), so the features are scored once, and with
-    `theta_bound=slack` the two are one subgradient step on (11). An epoch is a row of the history: (11) on all training samples.
+    A batch gives ½‖w‖² + C/|B| Σ_i ξ_i, of which w takes a step with θ held, and, for DISC, J/2 ‖θ‖² + C/|B| Σ_i (B_i − β H_i), of which θ
+    takes a subgradient step with w held; see `BatchObjective`. An epoch is a row of the history: (11) on all training samples.
 
-    Unless told otherwise a linear P_w steps at rate 1/(t + R√C) and a log-linear P_θ by Adam, for the reasons that
-    `lvmdc.training.optimisers` gives; what is measured, predicted with and kept is the average over the last steps, since the last iterate
-    has the noise of its batches.
+    A linear P_w steps in the dual of (14), without a rate: see `DualSteps`. h* and θ wait for it as they do in the exact solver, with
+    `cccp=eager` less long, and the gap of (14) is proven: see `DualEpochs`. With an `optimizer_w` of one's own, and for networks and
+    `SoftDISC`, w takes subgradient steps, at the same (w, θ) as those of θ: with `theta_bound=slack` the two are one subgradient step on
+    (11). A log-linear P_θ moves by Adam, for the reasons that `lvmdc.training.optimisers` gives. What is measured, predicted with and kept
+    is the average over the last steps, since the last iterate has the noise of its batches.
 
     Over several ranks a batch is of the samples of all of them, and the steps are those of one process; what a network drops at random
     each rank draws for itself.
@@ -45,16 +49,20 @@ class StochasticModule(LatentModule):
     Args:
         learner: DISC, SoftDISC, LSVM or Supervised, with its loss and hyperparameters.
         optimizer_w: makes the optimizer of w from its parameters; likewise `optimizer_theta`.
-        scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch.
+        scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch. Dual steps have no rate.
         prediction: a module that maps features (T, d) to scores (T, K), for P_w, or what makes one from d and K, such as `mlp`; linear in
             the learner's joint feature map where not given.
         conditional: likewise from the features of Φ (T, d') to scores (T, K), for P_θ; the learner's own where not given.
-        warmup_epochs: how long h* is held at the learner's `init`, as in the first round of CCCP, before it follows w; θ waits as long.
-        patience: over how many epochs the objective is averaged to tell whether it still changes by more than C·ε; see `Epochs`.
+        warmup_epochs: where w takes subgradient steps, how long h* is held at the learner's `init`, as in the first round of CCCP, before
+            it follows w; θ waits as long.
+        patience: where w takes subgradient steps, over how many epochs the objective is averaged to tell whether it still changes by more
+            than C·ε; see `Epochs`.
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
         norm: in place of ½‖w‖² in (11), `l1` or `group`, see `norm_value`. w then moves by `DualAveraging`, which makes exact zeros, and
             its average is zero where the last iterate is; `scheduler` is for θ alone.
     """
+
+    dual: DualSteps | None = None  # of w, where it steps so
 
     def __init__(
         self,
@@ -79,7 +87,17 @@ class StochasticModule(LatentModule):
         self._networks = (prediction, conditional)  # in a tuple: copies of them are trained, and they are no part of this module itself
         self.pair: Pair | None = None
         self.steppers: list[Stepper] = []
-        self.epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
+        self.epochs: Epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
+        if self._by_dual:
+            check_dual(learner, scheduler)
+            learns_theta = isinstance(learner, DISC) and learner.conditional != "uniform"
+            self.epochs = DualEpochs(learner.C * learner.tol, learns_theta, learner.cccp == "eager")
+
+    @property
+    def _by_dual(self) -> bool:
+        """Whether w steps in the dual of (14)."""
+        own = self._networks[0] is not None or self.optimizers_given[0] is not None
+        return not own and self.norm == "l2" and not isinstance(self.learner, SoftDISC)
 
     # ---- making ready --------------------------------------------------------------------------------------------
 
@@ -103,6 +121,10 @@ class StochasticModule(LatentModule):
             size = self.learner.joint_.size(one)
             shape = (self.learner.n_classes_, -1) if self.learner.joint is None else (size,)
             self.pair = self._make_pair(torch.zeros(size, dtype=score_dtype(one)).reshape(shape))
+        if stage == "fit" and self._by_dual:
+            before, self.dual = self.dual, DualSteps(self.samples, self.learner.joint_, self.learner.C)
+            if before is not None:  # trained once more
+                self.dual.load(before.state())
 
     def _to_learn_from(self) -> Samples:
         train = self.data.train
@@ -130,7 +152,7 @@ class StochasticModule(LatentModule):
         pair, (own_w, own_theta) = self._trained(), self.optimizers_given
         w = list(pair.p_w.parameters())
         default = self._default_for_w(w) if pair.linear_w else optimisers.default_for_module(w)
-        schedule_w = self.scheduler if self.norm == "l2" else None  # dual averaging has no rate
+        schedule_w = self.scheduler if self.norm == "l2" and self.dual is None else None  # dual averaging and dual steps have no rate
         self.steppers = [optimisers.stepper(w, default, own_w, schedule_w)]
         if pair.p_theta is not None and pair.theta:
             theta = list(pair.p_theta.parameters())
@@ -139,13 +161,17 @@ class StochasticModule(LatentModule):
         return tuple(stepper.configuration() for stepper in self.steppers)
 
     def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
+        if self.dual is not None:
+            return optimisers.counting(w)
         return optimisers.default_for_linear_w(w, self.samples.candidates, self.learner, self.norm)
 
     def _default_for_theta(self, theta: list[nn.Parameter]) -> Stepper:
-        return optimisers.default_for_theta(theta, self.samples.candidates)
+        return optimisers.default_for_theta(theta, self.samples.candidates, 1.0 if self.dual is None else optimisers.BRISK)
 
     def on_fit_start(self) -> None:
         self.samples = self.samples.to(self.device)
+        if self.dual is not None:
+            self.dual.to(self.samples)
 
     def on_train_start(self) -> None:
         if not self.epochs.rows:
@@ -164,6 +190,8 @@ class StochasticModule(LatentModule):
     @property
     def _moving(self) -> list[Stepper]:
         """The optimizers that step in this epoch."""
+        if isinstance(self.epochs, DualEpochs):
+            return self.steppers[1:] if self.epochs.turn_of_theta else self.steppers[:1]
         return self.steppers[:1] if self._warm else self.steppers
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
@@ -172,33 +200,82 @@ class StochasticModule(LatentModule):
             return
         if batch_idx == 0:  # what else is random, such as dropout
             torch.manual_seed(epoch_seed(self, self.learner.seed, self.global_rank))
-        pair, found = self._trained(), self.optimizers()
+        pair = self._trained()
+        for _ in range(STEPS if self._averaged == "p_theta" else 1):
+            self._step(pair, batch)
+        if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
+            self._end_epoch(pair)
+
+    def _step(self, pair: Pair, batch: Tensor) -> None:
+        found = self.optimizers()
         self.zero_grad()
-        self.manual_backward(self._value(pair, batch))
+        value = self._value(pair, batch) if self.dual is None else self._step_dual(pair, batch)
+        if value is not None:
+            self.manual_backward(value)
         pairs = zip(found if isinstance(found, list) else [found], self.steppers, strict=True)
         for optimizer, stepper in [(o, s) for o, s in pairs if any(s is moving for moving in self._moving)]:
             self._before_step(stepper)
             optimizer.step()
             if stepper.by_step:
                 stepper.scheduler.step()
-        pair.average()
-        if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
-            self._end_epoch(pair)
+        pair.average(self._averaged)
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
         """What is lowered, of the samples `index` (m,)."""
         return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(index), self._warm)
 
+    def _step_dual(self, pair: Pair, index: Tensor) -> Tensor | None:
+        """Move w, or give what θ lowers, whoever has the turn; each sees the average of the other."""
+        assert self.dual is not None
+        assert isinstance(self.epochs, DualEpochs)
+        assert isinstance(pair.p_w, LinearPrediction)
+        batch = self.dual.batch(index)
+        if self.epochs.turn_of_theta:
+            p_w = pair.prediction()
+            return batch_objective(self.learner, p_w, pair.p_theta).theta_value(batch, p_w.scores(batch.candidates))
+        p = batch_objective(self.learner, pair.p_w, pair.conditional()).held_posterior(batch)
+        self.dual.advance(batch, pair.p_w, batch.bound.expected_loss(p))
+        return None
+
     def _before_step(self, stepper: Stepper) -> None:
         """Once the gradients are there."""
 
+    @property
+    def _averaged(self) -> Name | None:
+        """Which of the two moved."""
+        if not isinstance(self.epochs, DualEpochs):
+            return None
+        return "p_theta" if self.epochs.turn_of_theta else "p_w"
+
     def _end_epoch(self, pair: Pair) -> None:
-        objective, measures = self._measured().measure(self.samples)
+        measured = self._measured()
+        objective, measures = measured.measure(self.samples)
         passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
+        if isinstance(self.epochs, DualEpochs):
+            passes = 2 * STEPS + 2 if self.epochs.turn_of_theta else STEPS + (2 if pair.p_theta is None else 5)  # and to bound
+            measures |= {"gap": self._end_round(pair, measured, objective, measures["loss"])}
         self.log_row(self.epochs.add(objective, measures, passes, time.perf_counter() - self._started))
         for stepper in self._moving:
             stepper.end_epoch(objective.value)
         self.trainer.should_stop = self.trainer.should_stop or self.epochs.converged
+
+    def _end_round(self, pair: Pair, measured: BatchObjective, objective: Objective, loss: float) -> float:
+        """Move h* if it is time to, and pass the turn on; the gap that (14) had."""
+        assert self.dual is not None
+        assert isinstance(self.epochs, DualEpochs)
+        assert isinstance(pair.p_w, LinearPrediction)
+        had, w_value = self.epochs.turn_of_theta, objective.w_norm + objective.C * objective.slack
+        if had:
+            gap = self.epochs.rows[-1]["gap"]  # that of the last turn of w
+        else:
+            bounds, rows = self.dual.bounds(measured)
+            gap = bounds.gap
+            if self.epochs.ask(bounds, w_value) and self.dual.move(rows, pair.p_w):
+                pair.restart("p_w")
+        self.epochs.pass_on(w_value, measured.theta_terms(objective, loss), objective.value)
+        if self.epochs.turn_of_theta != had:
+            pair.restart("p_w" if had else "p_theta")
+        return gap
 
     def on_train_end(self) -> None:
         pair = self._trained()
@@ -244,7 +321,8 @@ class StochasticModule(LatentModule):
     def learned(self) -> dict[str, Any]:
         """Both distributions and the history, as the learner's own `load_state_dict` takes them up; `coef` is None for a network."""
         sizes = {"n_classes": self.learner.n_classes_, "n_features": self.learner.n_features_in_, "n_phi": self.n_phi}
-        return {"learner": type(self.learner).__name__, **sizes, **self._trained().learned(), **self.epochs.state()}
+        dual = {} if self.dual is None else {"dual": self.dual.state()}
+        return {"learner": type(self.learner).__name__, **sizes, **self._trained().learned(), **self.epochs.state(), **dual}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         written = checkpoint[CHECKPOINT_KEY]
@@ -263,3 +341,5 @@ class StochasticModule(LatentModule):
             self.pair = self._make_pair(next(iter(learned["prediction"].values())))
         self.pair.load_learned(learned)
         self.epochs.load(learned)
+        if self.dual is not None:
+            self.dual.load(learned["dual"])

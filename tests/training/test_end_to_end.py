@@ -93,7 +93,12 @@ def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, the
         found = torch.func.functional_call(network, dict(zip(names, weights, strict=True)), tuple(regions._views(samples)))
         candidates = regions._candidates(samples, *found)
         p_w, p_theta = Given(LinearPrediction(torch.zeros(2, d)), w), GivenTheta(LogLinear(torch.zeros(2, d_theta)), theta)
-        batch = Batch(BoundLoss(OverlapLoss(), candidates, samples.y, 2), torch.zeros(candidates.n_candidates), unknown)
+        batch = Batch(
+            BoundLoss(OverlapLoss(), candidates, samples.y, 2),
+            torch.zeros(candidates.n_candidates),
+            unknown,
+            torch.arange(candidates.n_candidates),
+        )
         return batch_objective(given, p_w, None if learner is LSVM else p_theta), batch
 
     def whole(w, theta, *weights):

@@ -79,12 +79,14 @@ def test_objective_is_within_two_percent_of_the_exact_solver(name):
     assert y_hat.shape == h_hat.shape == data.test.y.shape
 
 
-def test_with_patience_all_but_a_fiftieth_is_gained_of_what_can_be():
+@pytest.mark.parametrize("loss", [OverlapLoss(), ZeroOneLoss()])
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_all_but_a_fiftieth_is_gained_of_what_can_be(loss, C):
     """From w = 0, where the problem is convex: objectives far from zero lie close to each other whatever was learned."""
     data = tiny_data()
-    exact = Supervised(loss=OverlapLoss(), C=10.0).fit(data.train.candidates, data.train.y, h=data.train.h)
-    module = StochasticModule(Supervised(loss=OverlapLoss(), C=10.0), patience=20)
-    train(module, data, epochs=400)
+    exact = Supervised(loss=loss, C=C, tol=1e-5).fit(data.train.candidates, data.train.y, h=data.train.h)
+    module = StochasticModule(Supervised(loss=loss, C=C))
+    train(module, data, epochs=200)
     assert module.epochs.converged
     gained, possible = (module.epochs.origin - value for value in (module.history()[-1]["objective"], exact.objective_))
     assert 0.98 * possible <= gained <= 1.001 * possible
@@ -105,7 +107,7 @@ def test_a_row_has_the_columns_of_the_exact_solver():
     exact = DISC(C=1.0).fit(data.train.candidates, data.train.y)
     module = StochasticModule(DISC(C=1.0))
     train(module, data, epochs=1)
-    assert set(exact.history_[0]) - set(module.history()[0]) == {"gap", "w_decrease", "posterior_decrease"}
+    assert set(exact.history_[0]) - set(module.history()[0]) == {"w_decrease", "posterior_decrease"}
 
 
 # ---- networks ----------------------------------------------------------------------------------------------------
@@ -147,6 +149,8 @@ def test_posterior_of_lsvm_is_a_delta():
         (lambda: StochasticModule(LSVM(n_init=3)), "n_init is 3"),
         (lambda: StochasticModule(LSVM(), conditional=nn.Linear(2, 2)), "learner is LSVM, which has none"),
         (lambda: StochasticModule(DISC(), patience=0), "patience at least 1, but they are 1 and 0"),
+        (lambda: StochasticModule(LSVM(cccp="self_paced")), "goes by cccp=strict or eager, but it is 'self_paced'"),
+        (lambda: StochasticModule(LSVM(), scheduler=partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.9)), "have no rate"),
         (lambda: StochasticModule(DISC(), average=-1.0), "average must be at least 0, or None, but it is -1.0"),
     ],
 )
@@ -184,11 +188,13 @@ def make_module(kind):
         return StochasticModule(DISC(C=3.0, J=0.01, init="central"), prediction=network(d), conditional=network(d, seed=1))
     if kind == "sparse":
         return StochasticModule(DISC(loss=OverlapLoss(), C=100.0, J=0.1, init="central"), norm="group")
+    if kind == "subgradients":
+        return StochasticModule(DISC(loss=OverlapLoss(), C=3.0, J=0.001), optimizer_w=partial(torch.optim.SGD, lr=1e-2))
     learner = LSVM(loss=OverlapLoss(), C=3.0) if kind == "LSVM" else DISC(loss=OverlapLoss(), C=3.0, J=0.001, init="central")
     return StochasticModule(learner)
 
 
-@pytest.mark.parametrize("kind", ["DISC", "LSVM", "networks", "sparse"])
+@pytest.mark.parametrize("kind", ["DISC", "LSVM", "subgradients", "networks", "sparse"])
 @pytest.mark.parametrize("monitor", [None, "val/loss"])
 def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(kind, monitor, tmp_path):
     data = tiny_data()

@@ -25,7 +25,8 @@ from lvmdc.training.ranks import RanksStrategy
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lvmdc.learners.ConvergenceWarning")
 EPOCHS, BROKEN = 3, 2  # epochs of a training, and of one that another number of ranks goes on with
-RESUMED = ["DISC", "sparse"]
+TURNS = {"DISC by turns": (12, 8)}  # the same where w comes first: θ has moved by the eighth
+RESUMED = ["DISC", "DISC by turns", "sparse"]
 
 
 def by_row(y1, h1, y2, h2):
@@ -46,6 +47,7 @@ def end_to_end(**settings):
 
 CASES = {
     "DISC": lambda: StochasticModule(DISC(ZeroOneLoss(), C=5.0, J=0.01)),
+    "DISC by turns": lambda: StochasticModule(DISC(OverlapLoss(), C=0.1, J=0.01, tol=1.0)),
     "DISC slack": lambda: StochasticModule(DISC(OverlapLoss(), C=5.0, J=0.1, theta_bound="slack", init="uniform")),
     "LSVM": lambda: StochasticModule(LSVM(OverlapLoss(), C=5.0, init="central")),
     "Supervised": lambda: StochasticModule(Supervised(OverlapLoss(), C=5.0)),
@@ -55,6 +57,18 @@ CASES = {
     "end to end": lambda: end_to_end(begin="steps", finish="steps"),
     "end to end, exact begin": lambda: end_to_end(finish="steps"),
 }
+
+
+def long(name):
+    return TURNS.get(name, (EPOCHS, BROKEN))[0]
+
+
+def short(name):
+    return TURNS.get(name, (EPOCHS, BROKEN))[1]
+
+
+def close_to(name):
+    return 5e-3 if name in TURNS else 1e-6  # a step that is best for a sample makes two (y, h) tie, and rounding tells which is next
 
 
 def data_of(name):
@@ -86,10 +100,10 @@ def rank(index, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=index, world_size=2)
     found = {"learned": {}, "resumed": {}}
     for name in CASES:
-        found["learned"][name], _ = train(name, EPOCHS, ranks=2)
+        found["learned"][name], _ = train(name, long(name), ranks=2)
     for name in RESUMED:
-        found["resumed"][name], _ = train(name, EPOCHS, folder / f"{name}.ckpt", ranks=2)
-        train(name, BROKEN, ranks=2)[1].save_checkpoint(folder / f"{name} of two.ckpt")
+        found["resumed"][name], _ = train(name, long(name), folder / f"{name}.ckpt", ranks=2)
+        train(name, short(name), ranks=2)[1].save_checkpoint(folder / f"{name} of two.ckpt")
     torch.save(found, folder / f"rank_{index}.pt")
     dist.destroy_process_group()
 
@@ -98,7 +112,7 @@ def rank(index, folder):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     for name in RESUMED:
-        train(name, BROKEN)[1].save_checkpoint(folder / f"{name}.ckpt")
+        train(name, short(name))[1].save_checkpoint(folder / f"{name}.ckpt")
     torch.multiprocessing.spawn(rank, (folder,), nprocs=2)
     return folder
 
@@ -108,20 +122,23 @@ def ranks(folder):
     return [torch.load(folder / f"rank_{index}.pt", weights_only=True) for index in range(2)]
 
 
-def assert_same(found, expected):
+def assert_same(found, expected, close=1e-6):
     for one, two in zip(found["rows"], expected["rows"], strict=True):
-        assert {k: v for k, v in one.items() if k != "seconds"} == pytest.approx({k: v for k, v in two.items() if k != "seconds"}, abs=1e-6)
+        assert {k: v for k, v in one.items() if k != "seconds"} == pytest.approx(
+            {k: v for k, v in two.items() if k != "seconds"}, abs=close
+        )
     for key, value in expected["state"].items():
-        torch.testing.assert_close(found["state"][key], value, rtol=0, atol=1e-6, msg=key)
-    assert found["tested"] == pytest.approx(expected["tested"], abs=1e-6)
+        torch.testing.assert_close(found["state"][key], value, rtol=0, atol=close, msg=key)
+    assert found["tested"] == pytest.approx(expected["tested"], abs=close)
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_two_ranks_learn_by_mini_batches_what_one_process_learns(ranks, name):
-    alone, _ = train(name, EPOCHS)
-    assert len(alone["rows"]) == EPOCHS
+    alone, _ = train(name, long(name))
+    assert len(alone["rows"]) == long(name)
+    assert name not in TURNS or alone["rows"][-1]["theta_norm"] > 0
     for found in ranks:
-        assert_same(found["learned"][name], alone)
+        assert_same(found["learned"][name], alone, close_to(name))
 
 
 def test_each_rank_holds_its_samples_and_no_others(ranks):
@@ -133,10 +150,10 @@ def test_each_rank_holds_its_samples_and_no_others(ranks):
 
 @pytest.mark.parametrize("name", RESUMED)
 def test_training_by_mini_batches_goes_on_over_another_number_of_ranks(ranks, folder, name):
-    alone, _ = train(name, EPOCHS)
+    alone, _ = train(name, long(name))
     for found in ranks:
-        assert_same(found["resumed"][name], alone)  # two ranks where one process was
-    assert_same(train(name, EPOCHS, folder / f"{name} of two.ckpt")[0], alone)  # and one where two were
+        assert_same(found["resumed"][name], alone, close_to(name))  # two ranks where one process was
+    assert_same(train(name, long(name), folder / f"{name} of two.ckpt")[0], alone, close_to(name))  # and one where two were
 
 
 @pytest.mark.parametrize("world", [2, 3, 7])

@@ -1,0 +1,98 @@
+"""The record of a training by dual steps: whose turn it is, when h* moves, and when it is enough."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from lvmdc.learners import ConvergenceWarning
+from lvmdc.solvers.cccp import FIRST, FOLLOWING, LAST
+from lvmdc.training.dual_steps import Bounds
+from lvmdc.training.epochs import Epochs
+
+NUMBERS = ("inner", "before", "began", "gained", "proven")  # what a resumed run must know
+SHORTEST = 4  # epochs of θ at least
+ROUGH = 0.05  # of what a turn of θ gained: w is about to move, and θ with it
+
+
+class DualEpochs(Epochs):
+    """Block coordinate descent as the exact solver goes about it, of which nobody knows beforehand how many epochs a block takes.
+
+    In the turn of w, h* is held, at first at the learner's `init`, until the gap of (14) is as small as the exact solver asks for: in the
+    first round what was gained since w = 0, in a later one what the last one gained, or half of the tolerance. With `eager` it moves as
+    soon as (13) fell by the tolerance. Once (13) is solved so, learning ends, or θ has its turn, until the second half of it changed
+    what θ minimises by less than the tolerance, or by less than a twentieth of all that the turn gained. Learning ends with a turn of each
+    that gained less than the tolerance together.
+
+    Args:
+        learns_theta: whether there is a θ to learn.
+
+    >>> epochs = DualEpochs(tol=0.01, learns_theta=False)
+    >>> epochs.origin = 1.0
+    >>> epochs.ask(Bounds(0.8, origin=1.0, dual=0.5), value=0.7)  # a gap of 0.3 where 0.2 was gained
+    False
+    >>> epochs.ask(Bounds(0.6, origin=1.0, dual=0.5), value=0.5)
+    True
+    >>> epochs.ask(Bounds(0.5, origin=1.0, dual=0.499), value=0.5), epochs.proven
+    (True, True)
+    """
+
+    def __init__(self, tol: float, learns_theta: bool, eager: bool = False):
+        super().__init__(tol)
+        self.learns_theta, self.eager = learns_theta, eager
+        self.inner, self.before, self.gained = math.inf, math.inf, 0.0
+        self.began: list[float] = []  # what θ minimises, at the beginning of its turn and after every epoch of it; empty in that of w
+        self.proven = False
+
+    @property
+    def turn_of_theta(self) -> bool:
+        return bool(self.began)
+
+    def ask(self, bounds: Bounds, value: float) -> bool:
+        """In the turn of w: whether h* moves, where (14) has these bounds and (13) this value."""
+        tolerance = self.tolerance_at(bounds.origin, value)
+        first, before = self.inner == math.inf, min(self.before, bounds.origin)
+        decrease = before - value
+        asked = FIRST * (bounds.origin - bounds.value) if first else self.inner
+        # Where h* is random, w = 0 may solve (14), though not (13): then a w met on the way tells h*, below all that (14) can be.
+        beyond = (first and value < bounds.dual) or (self.eager and decrease > tolerance)
+        if bounds.gap > max(asked, LAST * tolerance) and not beyond:
+            return False
+        self.proven = bounds.gap <= LAST * tolerance and max(decrease, bounds.value - value) <= tolerance
+        self.inner, self.before = min(self.inner, FOLLOWING * max(decrease, 0.0)), min(before, value)
+        self.gained += max(decrease, 0.0)
+        return True
+
+    def pass_on(self, w_value: float, theta_value: float, value: float) -> None:
+        """After an epoch that left (13), what θ minimises and (11) at these: whose turn is next, and whether it is enough."""
+        tolerance = self.tolerance_at(self.origin, value)
+        if not self.learns_theta:
+            self.converged = self.proven
+        elif not self.turn_of_theta:
+            self.began = [theta_value] if self.proven else []
+        else:
+            self.began.append(theta_value)
+            t = len(self.began) - 1
+            gained = self.began[0] - theta_value
+            if t >= SHORTEST and abs(self.began[t // 2] - theta_value) <= max(tolerance, ROUGH * gained):
+                self.converged = self.gained + abs(gained) <= tolerance
+                self.inner, self.before, self.gained, self.proven, self.began = gained, w_value, 0.0, False, []
+
+    def enough(self) -> bool:
+        return self.converged
+
+    def warn_if_unfinished(self) -> None:
+        if not self.rows or self.converged:
+            return
+        who = "θ still moves" if self.turn_of_theta else f"w may be {self.rows[-1]['gap']:.3g} above the optimum for its h*"
+        tells = f"but {who} (tolerance {self.tolerance():.3g}); see trainer.max_epochs"
+        warnings.warn(f"the stochastic solver stopped after {len(self.rows)} epochs, {tells}", ConvergenceWarning, stacklevel=3)
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"rounds": {name: getattr(self, name) for name in NUMBERS}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        for name, value in state["rounds"].items():
+            setattr(self, name, list(value) if isinstance(value, list) else value)

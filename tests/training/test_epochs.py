@@ -1,0 +1,93 @@
+"""When a stochastic training has learned enough."""
+
+import math
+
+import pytest
+
+from lvmdc.learners import ConvergenceWarning
+from lvmdc.objective import Objective
+from lvmdc.training.dual_steps import Bounds
+from lvmdc.training.epochs import Epochs
+from lvmdc.training.rounds import DualEpochs
+
+
+def followed(epochs, curve, most=4000):
+    """How many epochs of a curve are followed, and where it is left."""
+    epochs.origin = curve(0)
+    for t in range(1, most + 1):
+        epochs.add(Objective(0.0, 0.0, curve(t), 0.0, C=1.0, beta=0.1), {}, passes=1, seconds=0.0)
+        if epochs.converged:
+            return t, curve(t)
+    return most, curve(most)
+
+
+@pytest.mark.parametrize("slowness", [1, 10, 50])
+def test_what_falls_as_one_over_t_is_left_within_a_fiftieth_of_what_it_can_gain_however_slow(slowness):
+    _, left = followed(Epochs(tol=math.inf), lambda t: 1 / (1 + t / slowness))
+    assert left <= 0.025
+
+
+def test_a_fast_one_is_left_soon():
+    t, left = followed(Epochs(tol=1e-3), lambda t: 0.2**t)
+    assert t == 20  # as soon as it can be told
+    assert left < 1e-3
+
+
+def test_one_that_swings_is_not_left():
+    t, _ = followed(Epochs(tol=1e-3), lambda t: 1 + math.sin(t / 7) if t else 10.0, most=300)
+    assert t == 300
+
+
+def test_nothing_to_gain_is_enough():
+    t, _ = followed(Epochs(tol=1e-3), lambda t: 1.0)
+    assert t == 20
+
+
+# ---- by turns ----------------------------------------------------------------------------------------------------
+
+
+def test_theta_has_its_turn_when_w_is_proven_and_w_again_when_theta_gains_no_more():
+    epochs = DualEpochs(tol=0.1, learns_theta=True)
+    epochs.origin = 10.0
+    assert epochs.ask(Bounds(5.0, origin=10.0, dual=4.0), value=5.0)
+    epochs.pass_on(5.0, 3.0, 8.0)
+    assert not epochs.turn_of_theta  # a gap of 1
+    assert epochs.ask(Bounds(4.95, origin=10.0, dual=4.94), value=4.95)
+    epochs.pass_on(4.95, 3.0, 8.0)
+    assert epochs.turn_of_theta
+    for value in (2.0, 1.0, 1.0, 1.0):
+        assert epochs.turn_of_theta
+        epochs.pass_on(4.5, value, 6.0)
+    assert not epochs.turn_of_theta
+    assert not epochs.converged  # it gained 2
+
+
+def test_h_waits_for_what_the_last_round_gained_and_with_eager_only_for_a_gain():
+    bounds = Bounds(6.0, origin=10.0, dual=1.0)  # a gap of 5
+    assert not DualEpochs(tol=0.1, learns_theta=False).ask(bounds, value=6.0)
+    assert DualEpochs(tol=0.1, learns_theta=False, eager=True).ask(bounds, value=6.0)
+
+
+def test_where_the_origin_solves_the_held_problem_h_moves_by_a_w_that_lowers_the_latent_one():
+    epochs = DualEpochs(tol=0.1, learns_theta=False)
+    assert epochs.ask(Bounds(10.2, origin=10.0, dual=9.9), value=9.5)
+    assert not epochs.proven
+
+
+def test_an_unfinished_one_says_how_far_w_may_be_from_its_optimum():
+    epochs = DualEpochs(tol=0.1, learns_theta=False)
+    epochs.origin = 10.0
+    epochs.add(Objective(0.0, 0.0, 6.0, 0.0, C=1.0, beta=0.1), {"gap": 5.0}, passes=1, seconds=0.0)
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 epochs, but w may be 5 above the optimum"):
+        epochs.warn_if_unfinished()
+
+
+def test_the_state_is_all_that_another_needs():
+    epochs, other = DualEpochs(tol=0.1, learns_theta=True), DualEpochs(tol=0.1, learns_theta=True)
+    epochs.origin = 10.0
+    epochs.ask(Bounds(5.0, origin=10.0, dual=4.99), value=5.0)
+    epochs.ask(Bounds(5.0, origin=10.0, dual=4.99), value=5.0)
+    epochs.pass_on(5.0, 3.0, 8.0)
+    other.load(epochs.state())
+    assert vars(other) == vars(epochs)
+    assert other.turn_of_theta
