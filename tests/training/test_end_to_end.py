@@ -160,14 +160,13 @@ def test_a_step_moves_the_network_only_where_it_may():
 
 
 def test_a_frozen_network_is_training_from_extracted_features():
-    data = data_of()
-    module = EndToEndModule(
-        DISC(J=0.01, **SETTINGS), network=small(), frozen_epochs=99, begin="steps", finish="steps", augmentation=Augmentation(0, (1, 1), 0)
-    )
+    data, own = data_of(), {"optimizer_w": partial(torch.optim.SGD, lr=1e-2)}  # the same subgradient steps for both
+    settings = {"frozen_epochs": 99, "begin": "steps", "finish": "steps", "augmentation": Augmentation(0, (1, 1), 0)}
+    module = EndToEndModule(DISC(J=0.01, **SETTINGS), network=small(), **settings, **own)
     train(module, data, epochs=25)
     extracted = copy.copy(data)
     extracted.train, extracted.features = module.described(data.train), CNN("small_cnn", "roi", weights=None, stride=8)
-    plain = StochasticModule(DISC(J=0.01, **SETTINGS))
+    plain = StochasticModule(DISC(J=0.01, **SETTINGS), **own)
     train(plain, extracted, epochs=25)
     assert module.history()[-1]["objective"] == pytest.approx(plain.history()[-1]["objective"], rel=0.02)
 
