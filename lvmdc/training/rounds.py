@@ -12,7 +12,7 @@ from lvmdc.training.dual_steps import Bounds
 from lvmdc.training.epochs import Epochs
 
 NUMBERS = ("inner", "before", "began", "gained", "proven")  # what a resumed run must know
-SHORTEST = 4  # epochs of θ at least
+SHORTEST, LONGEST = 4, 50  # epochs of a turn of θ: the rate of a network need not fall, and it may never be still
 ROUGH = 0.05  # of what a turn of θ gained: w is about to move, and θ with it
 
 
@@ -75,7 +75,8 @@ class DualEpochs(Epochs):
             self.began.append(theta_value)
             t = len(self.began) - 1
             gained = self.began[0] - theta_value
-            if t >= SHORTEST and abs(self.began[t // 2] - theta_value) <= max(tolerance, ROUGH * gained):
+            still = abs(self.began[t // 2] - theta_value) <= max(tolerance, ROUGH * gained)
+            if (still and t >= SHORTEST) or t >= LONGEST:
                 self.converged = self.gained + abs(gained) <= tolerance
                 self.inner, self.before, self.gained, self.proven, self.began = gained, w_value, 0.0, False, []
 

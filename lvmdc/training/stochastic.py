@@ -248,14 +248,14 @@ class StochasticModule(LatentModule):
         return "p_theta" if self.epochs.turn_of_theta else "p_w"
 
     def _end_epoch(self, pair: Pair) -> None:
-        measured = self._measured()
+        measured, moved = self._measured(), self._moving
         objective, measures = measured.measure(self.samples)
         passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
         if isinstance(self.epochs, DualEpochs):
             passes = 2 * STEPS + 2 if self.epochs.turn_of_theta else STEPS + (2 if pair.p_theta is None else 5)  # and to bound
             measures |= {"gap": self._end_round(pair, measured, objective, measures["loss"])}
         self.log_row(self.epochs.add(objective, measures, passes, time.perf_counter() - self._started))
-        for stepper in self._moving:
+        for stepper in moved:
             stepper.end_epoch(objective.value)
         self.trainer.should_stop = self.trainer.should_stop or self.epochs.converged
 

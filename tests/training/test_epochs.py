@@ -62,6 +62,14 @@ def test_theta_has_its_turn_when_w_is_proven_and_w_again_when_theta_gains_no_mor
     assert not epochs.converged  # it gained 2
 
 
+def test_a_theta_that_is_never_still_gives_the_turn_back():
+    epochs = DualEpochs(tol=0.1, learns_theta=True)
+    epochs.origin, epochs.proven = 10.0, True
+    for t in range(51):
+        epochs.pass_on(5.0, 3.0 + t, 8.0)
+        assert epochs.turn_of_theta == (t < 50)
+
+
 def test_h_waits_for_what_the_last_round_gained_and_with_eager_only_for_a_gain():
     bounds = Bounds(6.0, origin=10.0, dual=1.0)  # a gap of 5
     assert not DualEpochs(tol=0.1, learns_theta=False).ask(bounds, value=6.0)
