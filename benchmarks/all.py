@@ -44,10 +44,10 @@ class Page(NamedTuple):
 PAGES = [
     Page("lsvm_passes.py 1", "A latent SVM: cost in scoring passes by solver, beside published figures", mammals=True),
     Page("fresh_process.py 3", "The same in a fresh process: what a first training on a compiled machine waits for", mammals=True),
-    Page("c_path.py 3", "DISC in scoring passes; a path over seven C beside single trainings", mammals=True),
+    Page("c_path.py 3 3", "DISC in scoring passes; a path over seven C beside single trainings", mammals=True),
     Page("plain.py", "A plain one-slack cutting plane, packed and padded", mammals=True),
     Page("solvers.py 10 {picture}", "The solvers of (14): time to a gap, LSVM and DISC", "solvers.png", mammals=True),
-    Page("not_taken.py 0.001", "Two ways to a cheaper pass, measured and not taken", mammals=True),
+    Page("not_taken.py 0.001", "Ways to a cheaper pass, measured and not taken", mammals=True),
     Page("one_candidate.py", "Nothing latent: LinearSVC"),
     Page("loss_rates.py", "Expected loss and self-diversity beside a bare product"),
     Page("devices.py", "CPU against CUDA"),

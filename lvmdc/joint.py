@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import torch
@@ -73,6 +74,10 @@ class JointFeatureMap(ABC):
         rows = weights.nonzero().flatten()
         return self.sum(candidates, y[candidates.sample[rows]], rows, weights[rows].double())
 
+    def precise(self) -> JointFeatureMap:
+        """The same map with scores in float64, whatever the features are in; itself where it has no such."""
+        return self
+
     def size(self, candidates: Candidates) -> int:
         """D, the length of w."""
         nothing = torch.zeros(0, dtype=torch.long, device=candidates.device)
@@ -96,11 +101,18 @@ class ClassBlocks(JointFeatureMap):
             [2., 4.]])
     """
 
+    least = torch.float32  # precision of scores
+
     def __init__(self, n_classes: int):
         self.n_classes = n_classes
 
+    def precise(self) -> ClassBlocks:
+        same = copy(self)
+        same.least = torch.float64
+        return same
+
     def scores(self, candidates: Candidates, w: Tensor) -> Tensor:
-        return product(candidates.features, w.reshape(self.n_classes, -1))
+        return product(candidates.features, w.reshape(self.n_classes, -1), self.least)
 
     def sum(self, candidates: Candidates, y: Tensor, rows: Tensor, weight: Tensor | None = None) -> Tensor:
         features = candidates.features
@@ -114,12 +126,12 @@ class ClassBlocks(JointFeatureMap):
         return blocks.flatten()
 
     def scores_at_origin(self, candidates: Candidates) -> Tensor:
-        dtype = torch.promote_types(candidates.features.dtype, torch.float32)
+        dtype = torch.promote_types(candidates.features.dtype, self.least)
         return torch.zeros(1, dtype=dtype, device=candidates.device).expand(candidates.n_candidates, self.n_classes)  # one number
 
     def vectors(self, candidates: Candidates, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         chosen = take(candidates.features, rows)
-        return chosen.to(torch.promote_types(chosen.dtype, torch.float32)), y
+        return chosen.to(torch.promote_types(chosen.dtype, self.least)), y
 
     def stored_vectors(self, candidates: Candidates) -> Tensor | None:
         return candidates.features
@@ -130,10 +142,10 @@ class ClassBlocks(JointFeatureMap):
     def own_scores(self, candidates: Candidates, w: Tensor, y: Tensor) -> Tensor:
         blocks, runs = w.reshape(self.n_classes, -1), self._runs(candidates, y)
         if runs is None and is_mapped(candidates.features) and not blocks.requires_grad:
-            return _own_product(candidates.features, blocks, y[candidates.sample])
+            return _own_product(candidates.features, blocks, y[candidates.sample], self.least)
         if runs is None:
             return super().own_scores(candidates, w, y)
-        return torch.cat([product(candidates.features[a:b], blocks[k, None])[:, 0] for k, a, b in runs])
+        return torch.cat([product(candidates.features[a:b], blocks[k, None], self.least)[:, 0] for k, a, b in runs])
 
     def own_transpose(self, candidates: Candidates, weights: Tensor, y: Tensor) -> Tensor:
         runs, features = self._runs(candidates, y), candidates.features
@@ -179,24 +191,24 @@ def mixed_features(candidates: Candidates, weights: Tensor) -> Tensor:
     return out
 
 
-def product(features: Tensor, table: Tensor) -> Tensor:
-    """features @ tableᵀ, (T, d) × (K, d) → (T, K), in float32 at least; by chunks where features are mapped or must be widened.
+def product(features: Tensor, table: Tensor, least: torch.dtype = torch.float32) -> Tensor:
+    """features @ tableᵀ, (T, d) × (K, d) → (T, K), in `least` at least; by chunks where features are mapped or must be widened.
 
     >>> product(torch.ones(1, 2, dtype=torch.float16), torch.tensor([[1.0, 2.0]]))
     tensor([[3.]])
     """
     if features.requires_grad:  # widened as a whole, since the graph holds it anyway
-        features = features.to(torch.promote_types(features.dtype, torch.float32))
-    dtype = torch.promote_types(features.dtype, torch.float32)
+        features = features.to(torch.promote_types(features.dtype, least))
+    dtype = torch.promote_types(features.dtype, least)
     if features.dtype == dtype and not is_mapped(features):
         table = table.to(dtype)
         return thin_product(features, table) if suits(features, table) else features @ table.T
     return _ChunkedProduct.apply(features, table.to(dtype))
 
 
-def _own_product(features: Tensor, table: Tensor, own: Tensor) -> Tensor:
+def _own_product(features: Tensor, table: Tensor, own: Tensor, least: torch.dtype) -> Tensor:
     """(T,): of features @ tableᵀ the column `own` (T,) in each row, without the others in memory."""
-    dtype, start = torch.promote_types(features.dtype, torch.float32), 0
+    dtype, start = torch.promote_types(features.dtype, least), 0
     # Written into one array: small pieces that stay would part what the heap has free, and large ones no longer fit in between.
     out = features.new_empty(len(features), dtype=dtype)
     for part in row_chunks(features):

@@ -35,6 +35,20 @@ def test_scores_are_products_with_the_block_of_the_class(dtype, n_classes):
 
 
 @pytest.mark.usefixtures("tiny_chunks")
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("y", [[0, 1, 2], [0, 2, 0]], ids=["in runs", "mixed"])
+def test_precise_scores_are_exact_whatever_the_features_are_in(dtype, y):
+    c, w = random_candidates([3, 1, 5], dtype=dtype), random_table(3, 3).flatten()
+    blocks = ClassBlocks(3).precise()
+    exact = c.features.double() @ w.reshape(3, 3).T
+    assert torch.allclose(blocks.scores(c, w), exact, rtol=1e-14, atol=1e-14)
+    own = exact.gather(1, torch.tensor(y)[c.sample, None])[:, 0]
+    assert torch.allclose(blocks.own_scores(c, w, torch.tensor(y)), own, rtol=1e-14, atol=1e-14)
+    assert blocks.scores_at_origin(c).dtype == torch.float64
+    assert ClassBlocks(3).scores(c, w).dtype == torch.promote_types(dtype, torch.float32)  # as it was
+
+
+@pytest.mark.usefixtures("tiny_chunks")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 @pytest.mark.parametrize(
     "y",

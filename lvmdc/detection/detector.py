@@ -6,23 +6,22 @@ import warnings
 from typing import Any, Literal
 
 import torch
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
-from lvmdc.detection.calibration import as_probability, calibrate
-from lvmdc.detection.labels import as_table, balanced
-from lvmdc.detection.presence import ABSENT, PRESENT, PresenceMap
+from lvmdc.detection.calibration import as_probability
+from lvmdc.detection.class_problem import ClassProblem, class_learner
+from lvmdc.detection.labels import as_table
+from lvmdc.detection.presence import PresenceMap
 from lvmdc.detection.start import Contrast
 from lvmdc.detection.suppression import suppressed
 from lvmdc.labelled_boxes import LabelledBoxes
-from lvmdc.learners import DISC
 from lvmdc.learners.base import LatentLearner
-from lvmdc.losses import CostLoss, OverlapLoss
-from lvmdc.segments import segment_argmax, segment_max
+from lvmdc.segments import segment_argmax
 
 NOTHING = 1e-6  # ‖w‖ grows with C at least as long as slack is left: this share of it is w = 0 but for rounding
 
@@ -60,6 +59,7 @@ class Detector(BaseEstimator):
             from the others, with h where the detector found it. 0: by the detector's own scores of what it learned from.
         verbose: show a progress bar over the classes.
 
+    >>> from lvmdc import DISC
     >>> x = torch.tensor([[3.0, 0], [0, 0], [0, 3.0], [0, 0], [3.0, 0], [0, 3.0]])  # three pictures with two candidates each
     >>> boxes = [[0, 0, 2, 2], [4, 0, 6, 2]] * 3
     >>> labels = [[1, -1], [-1, 1], [1, 1]]
@@ -127,7 +127,8 @@ class Detector(BaseEstimator):
         there, lack = int((column == 1).sum()), int((column == -1).sum())
         cost = max(2.0, 2.0 * lack / there) if self.miss_cost == "balanced" else float(self.miss_cost)
         places = None if h is None else as_table(candidates, h, "h")[:, k]
-        learner = self._fit_column(self._make(cost), candidates, column, places, self._start(candidates, column))
+        problem = ClassProblem(self._make(cost), candidates, column)
+        learner = problem.fit(places, self._start(candidates, column))
         if float(learner.coef_.norm()) <= NOTHING * learner.C:
             warnings.warn(
                 f"class {k} learned nothing, w = 0: try miss_cost above {cost:g}, other starts (init, n_init) or a larger C",
@@ -135,44 +136,8 @@ class Detector(BaseEstimator):
                 stacklevel=2,
             )
         self.learners_[k], self.history_[k], self.coef_[k] = learner, learner.history_, learner.coef_.to(self.coef_)
-        self.calibration_[k] = self._calibrated(candidates, column, k, cost)
+        self.calibration_[k] = problem.calibrated(self.scores(candidates)[:, k], self.calibration)
         return learner
-
-    def _fit_column(
-        self, learner: LatentLearner, candidates: Candidates, column: Tensor, places: Tensor | None, first: Tensor | None
-    ) -> LatentLearner:
-        """Learn from the labels (n,) of one class; h is known where `places` says so, and begins at `first`."""
-        told = balanced(column)
-        y = torch.where(column[told] == 1, PRESENT, ABSENT)
-        part = candidates if torch.equal(told, torch.arange(len(column), device=told.device)) else candidates.subset(told)
-        known = None if places is None else torch.where(y == PRESENT, places[told], -1)
-        return self._fitted(learner, part, y, known, None if first is None else torch.where(y == PRESENT, first[told], 0))
-
-    def _calibrated(self, candidates: Candidates, column: Tensor, k: int, cost: float) -> Tensor:
-        """(a, b) of `calibrate`. With h held at what was found the problem is convex, and one quick start is enough."""
-        own = self.scores(candidates)[:, k]
-        found = segment_argmax(own, candidates.counts)
-
-        def held_out(index: Tensor) -> Tensor:
-            rest = column.clone()
-            rest[index.to(rest.device)] = 0
-            learner = self._make(cost).set_params(init="uniform", n_init=1)
-            w = self._fit_column(learner, candidates, rest, candidates.index(found), None).coef_
-            part = candidates.subset(index)
-            return segment_max(PresenceMap(self.bias).present_scores(part, w.reshape(1, -1))[:, 0], part.counts)
-
-        return calibrate(column, own[found], held_out, self.calibration)
-
-    def _fitted(self, learner: LatentLearner, part: Candidates, y: Tensor, known: Tensor | None, first: Tensor | None) -> LatentLearner:
-        """Learn from the start by contrast, and from more where the learner asks for them; the one of lowest objective."""
-        if first is None:
-            return learner.fit(part, y, known)
-        n_init = learner.n_init
-        found = clone(learner).set_params(init="given", n_init=1).fit(part, y, known, h_init=first)
-        if n_init > 1:
-            other = learner.set_params(n_init=n_init - 1).fit(part, y, known)
-            found = other if other.objective_ < found.objective_ else found
-        return found
 
     def _start(self, candidates: Candidates, column: Tensor) -> Tensor | None:
         if self.start == "learner":
@@ -182,13 +147,7 @@ class Detector(BaseEstimator):
         return self._contrast.candidates_of(column)
 
     def _make(self, miss_cost: float) -> LatentLearner:
-        """The learner of one class."""
-        if miss_cost <= 0:
-            raise ValueError(f"miss_cost must be positive, or 'balanced', but it is {self.miss_cost}")
-        learner: LatentLearner = DISC() if self.learner is None else clone(self.learner)
-        latent = OverlapLoss() if learner.loss is None else learner.loss
-        loss = CostLoss([[0.0, 1.0], [miss_cost, 0.0]], latent)
-        return learner.set_params(loss=loss, joint=PresenceMap(self.bias), n_classes=2)
+        return class_learner(self.learner, miss_cost, self.bias)
 
     # ---- using ---------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,10 @@ from lvmdc.features.trunk import feature_trunk
 
 OFFLINE = "efficientnet_lite0"
 SCRATCH = "small_cnn"  # has no weights but those that it learns
-# These two normalise their input once more by themselves, depending on where their weights come from.
-LEFT_OUT = ("googlenet", "inception_v3")
+# These two were trained on colours in −1..1, and turn those of torchvision's other networks into them by themselves, if told so; the
+# classifiers on their sides were there to train them.
+OWN_COLOURS = ("googlenet", "inception_v3")
+SIDE_CLASSIFIERS = ("aux1.", "aux2.", "AuxLogits.")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def backbone_names() -> list[str]:
     """
     from torchvision import models
 
-    return [OFFLINE, SCRATCH, *(name for name in models.list_models(module=models) if name not in LEFT_OUT)]
+    return [OFFLINE, SCRATCH, *models.list_models(module=models)]
 
 
 def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", stride: int = 32) -> Backbone:
@@ -68,7 +70,7 @@ def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", s
     if weights is not None:
         state = _default_weights(name) if weights == "default" else _read_weights(Path(weights))
         try:
-            network.load_state_dict(own_names(state) if name == OFFLINE else state)
+            network.load_state_dict(own_names(state) if name == OFFLINE else _without_side_classifiers(name, state))
         except RuntimeError as error:
             what = str(error).splitlines()[1].strip() if len(str(error).splitlines()) > 1 else str(error)
             raise ValueError(f"weights must be those of {name}, but those of {weights} do not fit: {what[:200]}") from None
@@ -86,9 +88,14 @@ def _untrained(name: str) -> tuple[nn.Module, tuple[float, ...], tuple[float, ..
             return small_cnn.SmallCNN(), small_cnn.MEAN, small_cnn.STD
         from torchvision import models
 
-        network = models.get_model(name, weights=None)
+        own = {"transform_input": True, "aux_logits": False, "init_weights": True} if name in OWN_COLOURS else {}
+        network = models.get_model(name, weights=None, **own)
     transforms = models.get_model_weights(name).DEFAULT.transforms()
     return network, tuple(transforms.mean), tuple(transforms.std)
+
+
+def _without_side_classifiers(name: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key: value for key, value in state.items() if name not in OWN_COLOURS or not key.startswith(SIDE_CLASSIFIERS)}
 
 
 def _default_weights(name: str) -> dict[str, Tensor]:

@@ -33,8 +33,14 @@ def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tup
             f"backbone must be a convolutional network that takes pictures of any size, but {name} does not: {reason}"
         ) from None
     last = {SIDE // shape[2]: node for node, shape in trial.shapes.items() if _is_map(shape)}  # the last of every stride
+    if not last:
+        sides = sorted({shape[2] for shape in trial.shapes.values() if len(shape) == 4 and 1 < shape[2] < SIDE}, reverse=True)
+        raise ValueError(
+            f"backbone must have a map with one cell to a whole number of pixels, but {name} has none: {SIDE} pixels a side"
+            f" become {', '.join(map(str, sides)) or 'no'} cells"
+        )
     if stride not in last:
-        strides = ", ".join(map(str, sorted(last))) or "none"
+        strides = ", ".join(map(str, sorted(last)))
         raise ValueError(f"stride must be that of a map of the backbone ({name} has {strides}), but it is {stride}")
     channels = trial.shapes[last[stride]][1]
     next(node for node in traced.graph.nodes if node.op == "output").args = (last[stride],)

@@ -35,7 +35,8 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
     Args:
         loss: Δ; the 0/1 loss where not given.
         C: weight of the mean slack in (11).
-        tol: ε; learning stops when an outer iteration lowers the objective by less than C·ε.
+        tol: ε; learning stops when an outer iteration lowers the objective by less than C·ε. Below 1e-5 the scores of class
+            blocks are in float64, whatever the features are in.
         init: the first h*: `random`, `central` (needs boxes), `uniform` (the mean of all candidates) or `given` (`fit(..., h_init=…)`).
         seed: of everything random.
         n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.

@@ -10,12 +10,15 @@ from lvmdc.learners.base import LatentLearner
 from lvmdc.objective import Objective
 
 MAX_ROUNDS = 100  # CCCP rounds in one outer iteration at most
+# After another C both blocks have far to go: w is not led to the end of a posterior that is about to move.
+PATH_ROUNDS = 3
 
 
 class BlockLearner(LatentLearner):
     """An outer iteration is the w block (13), then the posterior block; learning stops when together they gain less than C·ε."""
 
     over_ranks = True
+    _rounds = MAX_ROUNDS
 
     @abstractmethod
     def _step_posterior(self) -> float:
@@ -26,6 +29,7 @@ class BlockLearner(LatentLearner):
 
     def go_on_from(self, last: Self) -> None:
         super().go_on_from(last)
+        self._rounds = PATH_ROUNDS
         self._follow_C(self.C / last.C)  # w stands at what was best for another C, so that the posterior has the more to gain
 
     def _follow_C(self, growth: float) -> None:
@@ -35,7 +39,7 @@ class BlockLearner(LatentLearner):
     def _step(self) -> dict[str, float]:
         t = self._training
         expected_loss = t.expected_loss()
-        w_block = t.cccp.run(lambda truth: expected_loss, MAX_ROUNDS)
+        w_block = t.cccp.run(lambda truth: expected_loss, self._rounds)
         gained = self._step_posterior()
         decrease = w_block.decrease + gained
         if w_block.converged and gained > 0:

@@ -21,6 +21,9 @@ from lvmdc.solvers.truth import Truth
 if TYPE_CHECKING:
     from lvmdc.learners.base import LatentLearner
 
+# ε below which float32 cannot tell the gap: its scores are off by 1e-7 of ‖w‖ ‖Ψ‖, and dual steps at such scores go back and forth.
+FINE = 1e-5
+
 
 class Training:
     """What a learner works with between `begin` and the last `step`: bound loss, w block, and the current P_θ as probabilities `p` (T,)."""
@@ -28,7 +31,8 @@ class Training:
     def __init__(self, learner: LatentLearner, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor):
         self.candidates, self.y, self.known, self.C = candidates, y, known, learner.C
         self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
-        self.hinge = StructuredHinge(candidates, y, learner.joint_, learner.C, known, learner.memory_budget)
+        joint = learner.joint_.precise() if learner.tol < FINE else learner.joint_
+        self.hinge = StructuredHinge(candidates, y, joint, learner.C, known, learner.memory_budget)
         self.start = starting_weights(learner.init, candidates, allowed, learner.seed_, given, known)
         truth = Truth(self.hinge, self.start)
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)

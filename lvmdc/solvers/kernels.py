@@ -25,7 +25,7 @@ def dot(a: Array, b: Array) -> float:  # pragma: no cover
 
 
 def widened(vectors: Array, slot: int, room: Array) -> Array:
-    """A row of `vectors`; one of float16, held as its bits, is widened into `room` (d',), as numba has no float16.
+    """A row of `vectors`; one of float16, held as its bits, is widened into `room` (d',) of float32, as numba has no float16.
 
     A number's sign, exponent and digits are shifted to where float32 has them, which leaves the exponent short by 112.
     """
@@ -54,7 +54,7 @@ def plane_values(
     vectors: Array, w: Array, vec: Array, blk: Array, loss: Array, alpha: Array, value: Array
 ) -> tuple[float, float]:  # pragma: no cover
     """w·Ψ + Δ of the planes of one sample, into `value`; their sum by weight, and the greatest."""
-    mixed, most, room = 0.0, -np.inf, np.empty(w.shape[1], w.dtype)
+    mixed, most, room = 0.0, -np.inf, np.empty(w.shape[1], np.float32)
     for p in range(len(vec)):
         value[p] = loss[p] + dot(w[blk[p]], widened(vectors, vec[p], room))
         mixed += alpha[p] * value[p]
@@ -93,7 +93,7 @@ def pairwise(value: Array, alpha: Array, gram: Array, change: Array, steps: int,
 @njit(cache=True, fastmath=FAST)
 def move(vectors: Array, w: Array, vec: Array, blk: Array, change: Array) -> None:  # pragma: no cover
     """w −= Σ change_p Ψ_p over the planes of one sample."""
-    room = np.empty(w.shape[1], w.dtype)
+    room = np.empty(w.shape[1], np.float32)
     for p in range(len(vec)):
         if change[p] != 0.0:
             by = w.dtype.type(change[p])
@@ -152,7 +152,7 @@ def sweeps(
 @njit(cache=True, fastmath=FAST)
 def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
     """out −= Σ α_p Ψ_p in float64."""
-    room = np.empty(out.shape[1], np.float32)  # of half precision alone
+    room = np.empty(out.shape[1], np.float32)
     for i in range(len(count)):
         for p in range(count[i]):
             if alpha[i, p] != 0.0:
@@ -164,7 +164,7 @@ def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Ar
 @njit(cache=True, fastmath=FAST)
 def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Array, count: Array, gram: Array) -> None:  # pragma: no cover
     """The rows and columns of `gram` that new planes need; planes in different blocks are orthogonal."""
-    one, two = np.empty(vectors.shape[1], gram.dtype), np.empty(vectors.shape[1], gram.dtype)
+    one, two = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for j in range(len(samples)):
         i, p = samples[j], places[j]
         new = widened(vectors, vec[i, p], one)

@@ -41,17 +41,27 @@ def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Arr
 def missing(
     value: Array, where: Array, mixed: Array, row: Array, cls: Array, count: Array, total: Array, most: int
 ) -> tuple[Array, Array, Array]:  # pragma: no cover
-    """Samples, rows and classes of planes to add: up to `most` classes a sample whose maximum beats its mixture, if not there yet."""
+    """Samples, rows and classes of planes to add: up to `most` classes a sample whose maximum beats its mixture, the
+    greatest first, if not there yet."""
     n, classes = value.shape
     found = np.empty((n * min(most, classes), 3), np.int64)
+    best = np.empty(min(most, classes), np.int64)
     size = 0
     for i in range(n):
         if total[i] <= 0.0:
             continue
-        order = np.argsort(-value[i])[: min(most, classes)]
-        for k in order:
-            if value[i, k] <= mixed[i]:
-                break
+        # Inserted in order: few of many classes beat the mixture, and to sort them all would cost more than their scores did.
+        beating = 0
+        for k in range(classes):
+            if value[i, k] <= mixed[i] or (beating == len(best) and value[i, k] <= value[i, best[-1]]):
+                continue
+            place = min(beating, len(best) - 1)
+            while place > 0 and value[i, best[place - 1]] < value[i, k]:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = k
+            beating = min(beating + 1, len(best))
+        for k in best[:beating]:
             known = False
             for p in range(count[i]):
                 known |= row[i, p] == where[i, k] and cls[i, p] == k

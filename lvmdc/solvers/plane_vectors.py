@@ -42,7 +42,8 @@ class PlaneVectors:
             assert stored is not None
             self.data, self.capacity, self._free = bits(stored.detach().numpy()), 0, np.arange(0)
         else:
-            self._reserve(np.dtype(np.uint16) if stored is not None and stored.dtype == torch.float16 else self.dtype)
+            held = stored is not None and stored.dtype in NUMPY and bits(stored[:0].detach().cpu().numpy()).dtype
+            self._reserve(held or self.dtype)
 
     def _reserve(self, dtype: np.dtype) -> None:
         """An empty table, as large as the budget allows and as there can be need for."""

@@ -7,6 +7,7 @@ from torchvision.ops import box_iou
 
 from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, LabelledBoxes, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.detection import Detector, told_candidates
+from lvmdc.detection.class_problem import class_learner
 from lvmdc.detection.labels import balanced
 from lvmdc.metrics import average_precision, corloc_by_class
 
@@ -122,7 +123,7 @@ def test_told_places_make_it_fully_supervised():
     assert torch.equal(h >= 0, labels == 1)
     told = Detector(LSVM(OverlapLoss(), C=10.0)).fit(candidates, labels, h)
     y = (labels[:, 0] == 1).long()
-    alone = told._make(2.0)
+    alone = class_learner(told.learner, miss_cost=2.0)
     supervised = Supervised(**{k: v for k, v in alone.get_params(deep=False).items()})
     used = balanced(labels[:, 0])
     supervised.fit(candidates.subset(used), y[used], torch.where(y == 1, h[:, 0], 0)[used])

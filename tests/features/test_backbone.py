@@ -56,7 +56,7 @@ def test_the_network_agrees_with_one_written_by_others(lite, reference):
         assert torch.allclose(trunk(part), reference.extract_features(part), atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "channels"), [("resnet18", 512), ("mobilenet_v3_small", 576), ("mnasnet0_5", 1280)])
+@pytest.mark.parametrize(("name", "channels"), [("resnet18", 512), ("mobilenet_v3_small", 576), ("mnasnet0_5", 1280), ("googlenet", 1024)])
 def test_networks_of_torchvision_are_cut_at_their_last_map(name, channels):
     backbone = load_backbone(name, weights=None)
     assert backbone.channels == channels
@@ -130,6 +130,21 @@ def test_weights_come_from_a_file(tmp_path):
         assert torch.equal(backbone.trunk(x), expected(x))
 
 
+@pytest.mark.parametrize("side_classifiers", [True, False])
+@pytest.mark.filterwarnings("ignore:Scripted GoogleNet")
+def test_googlenet_turns_colours_into_those_that_it_was_trained_on(side_classifiers, tmp_path):
+    torch.manual_seed(1)
+    network = models.googlenet(weights=None, aux_logits=side_classifiers, transform_input=False, init_weights=False).eval()
+    torch.save(network.state_dict(), tmp_path / "own.pth")
+    backbone = load_backbone("googlenet", weights=tmp_path / "own.pth")
+    pixels, mean, std = torch.rand(1, 3, 64, 64), torch.tensor(backbone.mean)[:, None, None], torch.tensor(backbone.std)[:, None, None]
+    seen = {}
+    network.inception5b.register_forward_hook(lambda *call: seen.update(last=call[-1]))
+    with torch.inference_mode():
+        network(2 * pixels - 1)  # −1..1, as in its training
+        torch.testing.assert_close(backbone.trunk((pixels - mean) / std), seen["last"], atol=1e-4, rtol=1e-4)
+
+
 def test_files_that_hold_no_weights_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"weights must be 'default', None or a file, but .*gone\.pth does not exist"):
         load_backbone("mobilenet_v3_small", weights=tmp_path / "gone.pth")
@@ -184,8 +199,9 @@ def test_missing_weights_are_named_with_the_way_to_get_them(monkeypatch):
     ("name", "message"),
     [
         ("resnett18", "did you mean 'resnet18'"),
-        ("googlenet", "backbone must be efficientnet_lite0, small_cnn or a classifier of torchvision"),
-        ("squeezenet1_1", r"stride must be that of a map of the backbone \(squeezenet1_1 has none\), but it is 32"),
+        ("fcn_resnet50", "backbone must be efficientnet_lite0, small_cnn or a classifier of torchvision"),
+        ("inception_v3", "a map with one cell to a whole number of pixels, but inception_v3 has none: 256 pixels a side become 127, 125"),
+        ("squeezenet1_1", "a map with one cell to a whole number of pixels, but squeezenet1_1 has none: 256 pixels a side become 127, 63"),
     ],
 )
 def test_networks_that_cannot_serve_are_refused_by_name(name, message):

@@ -8,6 +8,8 @@ from learners.problems import LOSSES, problem
 from sklearn.exceptions import ConvergenceWarning
 
 from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, SoftDISC, Supervised, fit_path
+from lvmdc.learners.blocks import PATH_ROUNDS
+from lvmdc.solvers.cccp import CCCP
 
 PATH = [0.1, 1.0, 10.0]
 
@@ -43,6 +45,26 @@ def test_a_path_saves_passes():
     path = fit_path(LSVM(LabelLoss()), p.candidates, p.y, [1.0, 2.0, 4.0, 8.0])
     fresh = [LSVM(LabelLoss(), C=C).fit(p.candidates, p.y).history_[-1]["passes"] for C in (1.0, 2.0, 4.0, 8.0)]
     assert path[-1].history_[-1]["passes"] < sum(fresh)
+
+
+def test_after_another_c_w_and_the_posterior_take_turns_after_few_rounds(monkeypatch):
+    p, run, one, rounds = problem(1, n=30, most=6, signal=3), CCCP.run, CCCP.round, []
+
+    def counted(self, losses):
+        rounds[-1] += 1
+        return one(self, losses)
+
+    monkeypatch.setattr(CCCP, "run", lambda self, *given: rounds.append(0) or run(self, *given))
+    monkeypatch.setattr(CCCP, "round", counted)
+    DISC(LOSSES["zero_one"], C=10.0, tol=1e-5).fit(p.candidates, p.y)
+    assert max(rounds) > PATH_ROUNDS  # or the limit would not show
+    soft, hard = (DISC(LOSSES["zero_one"], C=C, tol=1e-5) for C in (0.001, 10.0))
+    soft.fit(p.candidates, p.y)
+    rounds.clear()
+    hard.go_on_from(soft)
+    while not hard.finished_:
+        hard.step()
+    assert max(rounds) == PATH_ROUNDS
 
 
 @pytest.mark.parametrize("learner", [DISC, LSVM, EM, M3E])

@@ -36,14 +36,14 @@ def gap_anew(candidates, y, loss, C, w, planes, truth):
     return 0.5 * (w**2).sum() + C / n * xi - (linear - 0.5 * (dual_w**2).sum())
 
 
-def check(candidates, y, kind, C, cccp, tol):
-    model = LSVM(kind, C=C, tol=tol, cccp=cccp, seed=1).fit(candidates, y)
+def check(candidates, y, kind, C, cccp, tol, **settings):
+    model = LSVM(kind, C=C, tol=tol, cccp=cccp, seed=1, **settings).fit(candidates, y)
     solver = model._training.cccp.solver
     gap = gap_anew(
         candidates, y.numpy(), solver.losses.astype(np.float64), C, model.coef_.numpy(), solver.planes, solver.truth.rows.numpy()
     )
     assert model.converged_
-    assert -1e-6 * C <= gap <= C * tol
+    assert -1e-3 * C * tol <= gap <= C * tol
 
 
 @pytest.mark.parametrize("cccp", ["strict", "eager"])
@@ -55,6 +55,23 @@ def test_the_gap_at_the_end_is_within_the_tolerance(cccp, kind, seed):
     features = noise.features.clone()
     features[noise.offsets, y] += 2.0
     check(Candidates(features, noise.counts, noise.boxes), y, kind, 10.0, cccp, 1e-3)
+
+
+@pytest.mark.parametrize("solver", ["n_slack", "frank_wolfe"])
+@pytest.mark.parametrize("init", ["random", "uniform"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_a_gap_far_below_the_rounding_of_the_features_is_reached(tmp_path, dtype, init, solver):
+    y = torch.arange(30) % 3
+    noise = random_candidates([4] * 30, n_features=8, seed=0, dtype=torch.float32)
+    features = noise.features.clone()
+    features[noise.offsets, y] += 2.0
+    candidates, tol = Candidates(features.to(dtype), noise.counts), 1e-8
+    stored = [candidates]
+    if dtype != torch.bfloat16:  # which numpy has no name for
+        np.save(tmp_path / "features.npy", candidates.features.numpy())
+        stored.append(Candidates(np.load(tmp_path / "features.npy", mmap_mode="r"), noise.counts))
+    for each in stored:
+        check(each, y, LabelLoss(), 10.0, "strict", tol, init=init, solver=solver)
 
 
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not MAMMALS.is_file(), reason="LVMDC_DATA holds no mammals/hog.npz")

@@ -1,150 +1,29 @@
-"""Learning end to end: derivatives through RoIAlign and the network, the frozen case, interruption, and what is refused."""
+"""Learning end to end: the frozen case, what is held, what is learned, and interruption."""
 
 import copy
-import re
-import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
 from PIL import Image
-from torch import nn
+from training.two_digits import SETTINGS, data_of, small, train
 
-import lvmdc
-from lvmdc import DISC, LSVM, OverlapLoss, SoftDISC
-from lvmdc.data import PictureSet, cluttered_digits
-from lvmdc.distributions import LinearPrediction, LogLinear
-from lvmdc.features import CNN, HOG, Learned, RegionNetwork
-from lvmdc.learners import ConvergenceWarning
-from lvmdc.losses import BoundLoss
-from lvmdc.proposals.grid import WindowGrid
-from lvmdc.training import EndToEndModule, ExactModule, LatentDataModule, StochasticModule
+from lvmdc import DISC, LSVM
+from lvmdc.data import cluttered_digits
+from lvmdc.distributions import LinearPrediction
+from lvmdc.features import CNN, Learned, RegionNetwork
+from lvmdc.inference import best_of_class
+from lvmdc.training import EndToEndModule, StochasticModule
 from lvmdc.training.augmentation import Augmentation
-from lvmdc.training.batch_objective import BatchObjective, batch_objective
-from lvmdc.training.batches import Batch
+from lvmdc.training.batch_objective import BatchObjective
 from lvmdc.training.refusals import check_precision
 from lvmdc.training.region_features import RegionFeatures
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*", "ignore:.*in eval mode at the start.*"
 )
-SETTINGS = {"loss": OverlapLoss(), "C": 3.0, "init": "central"}
-
-
-def data_of(pictures=None, batch_size=4):
-    found = cluttered_digits(per_class=6, digits=(0, 4)) if pictures is None else pictures
-    return LatentDataModule(found, WindowGrid(stride=16), Learned(), batch_size=batch_size, progress=False)
-
-
-def small(**settings):
-    return RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, **settings)
-
-
-def train(module, data, epochs=2, ckpt_path=None, callbacks=(), **settings):
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
-    trainer = pl.Trainer(
-        max_epochs=epochs, accelerator="cpu", callbacks=list(callbacks), enable_checkpointing=bool(callbacks), **quiet, **settings
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        trainer.fit(module, datamodule=data, ckpt_path=ckpt_path, weights_only=True)
-    return trainer
-
-
-# ---- derivatives -------------------------------------------------------------------------------------------------
-
-
-class Tiny(RegionNetwork):
-    """Two smooth convolutions in double precision, to a map of four cells."""
-
-    def __init__(self, channels, **settings):
-        super().__init__("small_cnn", weights=None, stride=8, longer_side=16, **settings)
-        torch.manual_seed(0)
-        self.trunk = nn.Sequential(
-            nn.Conv2d(3, 2, 3, stride=4, padding=1), nn.Softplus(), nn.Conv2d(2, channels, 3, stride=2, padding=1), nn.Tanh()
-        )
-        self.channels = channels
-        self.double()
-
-
-@pytest.mark.parametrize("learner", [DISC, LSVM, SoftDISC])
-@pytest.mark.parametrize("theta_bound", ["slack", "prediction"])
-@pytest.mark.parametrize("theta_grid", [None, 2])
-@pytest.mark.parametrize("channels", [2, 5])  # fewer than cells, and more: the two ways of `roi_pool`
-def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, theta_bound, theta_grid, channels):
-    """Through P_w, P_θ, the length, RoIAlign and the network, in w, θ and the network's weights."""
-    if learner is not DISC and (theta_bound, theta_grid) != ("slack", None):
-        pytest.skip("has one form")
-    rng = np.random.default_rng(1)
-    pictures = PictureSet([rng.integers(0, 256, (16, 16, 3), dtype=np.uint8) for _ in range(2)], ["a", "b"], [0, 1])
-    data = LatentDataModule(pictures, WindowGrid(size=(8, 8), stride=4), Learned(), fraction=0.5, progress=False)
-    samples = data._of_pictures().subset(torch.tensor([0, 1]))
-    network = Tiny(channels, theta_grid=theta_grid).train()
-    given = learner(**SETTINGS) if learner is not DISC else DISC(theta_bound=theta_bound, **SETTINGS)
-    d, d_theta = channels, channels * (theta_grid or 1) ** 2
-    w, theta = torch.randn(2, d, dtype=torch.float64) / 8, torch.randn(2, d_theta, dtype=torch.float64) / 8
-    regions, unknown = RegionFeatures(network), torch.full((2,), -1)
-    names, weights = zip(*((name, p.detach().clone().requires_grad_()) for name, p in network.named_parameters()), strict=True)
-
-    def parts(w, theta, *weights):
-        found = torch.func.functional_call(network, dict(zip(names, weights, strict=True)), tuple(regions._views(samples)))
-        candidates = regions._candidates(samples, *found)
-        p_w, p_theta = Given(LinearPrediction(torch.zeros(2, d)), w), GivenTheta(LogLinear(torch.zeros(2, d_theta)), theta)
-        batch = Batch(
-            BoundLoss(OverlapLoss(), candidates, samples.y, 2),
-            torch.zeros(candidates.n_candidates),
-            unknown,
-            torch.arange(candidates.n_candidates),
-        )
-        return batch_objective(given, p_w, None if learner is LSVM else p_theta), batch
-
-    def whole(w, theta, *weights):
-        """(11), or, where θ minimises (15), that."""
-        objective, batch = parts(w, theta, *weights)
-        if learner is not DISC:
-            return objective.value(batch)
-        p, scores = objective.p_theta.log_prob(batch.candidates, batch.y).exp(), objective.p_w.scores(batch.candidates)
-        if theta_bound == "prediction":
-            return objective._problem(batch, scores.detach()).risk(p)
-        each = objective.slacks(batch, scores, p) - objective.beta * batch.bound.diversity(p)
-        return 0.5 * w.square().sum() + 0.5 * objective.J * theta.square().sum() + objective.C * each.mean()
-
-    inputs = (w.requires_grad_(theta_bound == "slack"), theta.requires_grad_(learner is not LSVM), *weights)
-    assert torch.autograd.gradcheck(whole, inputs, atol=1e-4, rtol=1e-3)
-    if theta_bound == "slack":  # then a step of all three is one on (11)
-        objective, batch = parts(*inputs)
-        learned = [v for v in inputs if v.requires_grad]
-        for one, two in zip(
-            torch.autograd.grad(objective.value(batch), learned), torch.autograd.grad(whole(*inputs), learned), strict=True
-        ):
-            torch.testing.assert_close(one, two)
-
-
-class Given(LinearPrediction):
-    def __init__(self, like, w):
-        super().__init__(like.w)
-        self.given = w
-
-    def parameters(self, recurse=True):
-        return iter([self.given])
-
-    def scores(self, candidates):
-        return candidates.features @ self.given.T
-
-
-class GivenTheta(LogLinear):
-    def __init__(self, like, theta):
-        super().__init__(like.theta)
-        self.given = theta
-
-    def parameters(self, recurse=True):
-        return iter([self.given])
-
-    def scores(self, candidates, y):
-        return (candidates.for_phi().features * self.given[y][candidates.sample]).sum(1)
 
 
 def test_a_step_moves_the_network_only_where_it_may():
@@ -212,8 +91,6 @@ def test_what_is_held_stays_while_w_and_the_network_learn(learner):
 
 
 def h_star(candidates, p_w, y):
-    from lvmdc.inference import best_of_class
-
     return candidates.index(best_of_class(candidates, p_w.scores(candidates), y))
 
 
@@ -251,6 +128,32 @@ def test_half_precision_where_the_trainer_says_so():
         check_precision("16-mixed")
 
 
+@pytest.mark.parametrize(("backbone", "weights"), [("efficientnet_lite0", "default"), ("mobilenet_v3_small", None)])
+def test_networks_for_photographs_learn(backbone, weights):
+    data = data_of(cluttered_digits(per_class=4, digits=(0, 4)))
+    network = RegionNetwork(backbone, weights=weights, longer_side=64, checkpointing=True)
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    module = EndToEndModule(LSVM(**SETTINGS), network=network)
+    train(module, data, epochs=1)
+    moved = [name for name, p in network.named_parameters() if not torch.equal(p, before[name])]
+    assert len(moved) > 0.9 * len(before)
+    assert float(module.samples.candidates.features.norm(dim=1).square().mean().sqrt()) == pytest.approx(8, rel=1e-3)
+
+
+def test_one_picture_is_described_as_in_its_set():
+    data = data_of()
+    data.setup()
+    regions = RegionFeatures(small())
+    regions.describe(data.train, calibrate=True)
+    image = data.train.items.image(1)
+    first, count = int(data.train.candidates.offsets[1]), int(data.train.candidates.counts[1])
+    boxes = data.train.candidates.boxes[first : first + count]
+    torch.testing.assert_close(
+        Learned(regions.network).describe(image, boxes), regions.describe(data.train).features[first : first + count]
+    )
+    assert isinstance(image, Image.Image)
+
+
 # ---- interruption ------------------------------------------------------------------------------------------------
 
 
@@ -276,81 +179,3 @@ def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(hold, tmp_path):
     assert len(broken.history()) == 2
     for one, two in zip(whole.history(), resumed.history(), strict=True):
         assert two["objective"] == pytest.approx(one["objective"], rel=1e-4)
-
-
-def test_an_unreadable_picture_stops_learning_at_once_and_is_named(tmp_path):
-    made = cluttered_digits(per_class=6, digits=(0, 4))
-    files = [tmp_path / f"{i}.png" for i in range(len(made))]
-    for i, file in enumerate(files):
-        made.image(i).save(file)
-    data = data_of(PictureSet(files, made.classes, made.y, made.boxes))
-    data.setup()  # the boxes are known, as from the cache
-    for file in files[::2]:
-        file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"\d+\.png cannot be read as a picture"):
-        train(EndToEndModule(LSVM(**SETTINGS), network=small()), data)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"begin": "soon"}, "begin must be one of exact, steps, but it is 'soon'"),
-        ({"hold": True, "begin": "steps"}, r"hold keeps h\* where the exact solver left it, so that begin must be 'exact'"),
-        ({"frozen_epochs": -1}, "frozen_epochs must be at least 0"),
-        ({"clip": 0.0}, "clip positive, but they are 0 and 0.0"),
-        ({"prediction": nn.Linear(128, 2)}, "begin and finish must be 'steps' where prediction or conditional is a network"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_at_once(settings, message):
-    with pytest.raises(ValueError, match=message):
-        EndToEndModule(LSVM(**SETTINGS), network=small(), **settings)
-
-
-def test_one_picture_is_described_as_in_its_set():
-    data = data_of()
-    data.setup()
-    regions = RegionFeatures(small())
-    regions.describe(data.train, calibrate=True)
-    image = data.train.items.image(1)
-    first, count = int(data.train.candidates.offsets[1]), int(data.train.candidates.counts[1])
-    boxes = data.train.candidates.boxes[first : first + count]
-    torch.testing.assert_close(
-        Learned(regions.network).describe(image, boxes), regions.describe(data.train).features[first : first + count]
-    )
-    assert isinstance(image, Image.Image)
-
-
-@pytest.mark.parametrize(
-    ("make", "features", "message"),
-    [
-        (lambda: EndToEndModule(LSVM(**SETTINGS), network=small()), HOG(), "the data must have features=learned"),
-        (lambda: StochasticModule(LSVM(**SETTINGS)), Learned(), "features=learned are there to be learned, by solver=end_to_end"),
-        (lambda: ExactModule(LSVM(**SETTINGS)), Learned(), "features=learned are there to be learned, by solver=end_to_end"),
-    ],
-)
-def test_features_that_would_not_be_looked_at_are_refused(make, features, message):
-    data = LatentDataModule(cluttered_digits(per_class=3, digits=(0, 4)), WindowGrid(stride=16), features, batch_size=4, progress=False)
-    with pytest.raises(ValueError, match=message):
-        train(make(), data)
-
-
-def test_no_device_is_named():
-    """In no file that a step goes through."""
-    package = Path(lvmdc.__file__).parent
-    features = ("length_norm", "regions", "roi_pool", "small_cnn", "trunk")
-    training = ("augmentation", "batch_objective", "batches", "dual_averaging", "end_to_end", "exact_heads", "kept_pictures", "module")
-    training += ("networks", "norms", "optimisers", "pair", "region_features", "stochastic")
-    for file in [*(package / "features" / f"{name}.py" for name in features), *(package / "training" / f"{name}.py" for name in training)]:
-        assert not re.search(r"cuda|[\"']cpu[\"']", file.read_text(encoding="utf-8")), file.name
-
-
-@pytest.mark.parametrize(("backbone", "weights"), [("efficientnet_lite0", "default"), ("mobilenet_v3_small", None)])
-def test_networks_for_photographs_learn(backbone, weights):
-    data = data_of(cluttered_digits(per_class=4, digits=(0, 4)))
-    network = RegionNetwork(backbone, weights=weights, longer_side=64, checkpointing=True)
-    before = {name: p.detach().clone() for name, p in network.named_parameters()}
-    module = EndToEndModule(LSVM(**SETTINGS), network=network)
-    train(module, data, epochs=1)
-    moved = [name for name, p in network.named_parameters() if not torch.equal(p, before[name])]
-    assert len(moved) > 0.9 * len(before)
-    assert float(module.samples.candidates.features.norm(dim=1).square().mean().sqrt()) == pytest.approx(8, rel=1e-3)
