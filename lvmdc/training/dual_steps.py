@@ -97,8 +97,9 @@ class DualSteps:
     def step(self, batch: Batch, scores: Tensor, expected_loss: Tensor) -> Tensor:
         """(D,): where w is to go from here, after α went there; scores and losses (T, K) are those of the batch."""
         c, values, alpha = batch.candidates, scores + expected_loss, self.alpha[batch.rows]
-        (y, h), (y_away, h_away) = best(c, values), self._worst(batch, values, alpha)
-        gain = values[h, y] - values[h_away, y_away]  # (n,)
+        told = _told_apart(values)
+        (y, h), (y_away, h_away) = best(c, told), best(c, -told.masked_fill(alpha <= DUST, torch.inf))
+        gain = (values[h, y] - values[h_away, y_away]).clamp_min(0.0)  # (n,)
         (to, block), (away, block_away) = (self.joint.vectors(c, *one) for one in ((y, h), (y_away, h_away)))
         crossed = torch.where(block == block_away, (to * away).sum(dim=1), 0.0)
         curvature = self.weight * (to.square().sum(dim=1) + away.square().sum(dim=1) - 2 * crossed)
@@ -114,10 +115,6 @@ class DualSteps:
         self._move(batch.rows[h], y, length * moved)
         self._move(batch.rows[h_away], y_away, -length * moved)
         return length * direction
-
-    def _worst(self, batch: Batch, values: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """The (y, h) of least value, among those that have weight."""
-        return best(batch.candidates, -values.masked_fill(alpha <= DUST, torch.inf))
 
     def _move(self, rows: Tensor, y: Tensor, weight: Tensor) -> None:
         self.alpha[rows, y] = (self.alpha[rows, y] + weight.to(self.alpha)).clamp_min(0.0)
@@ -180,3 +177,14 @@ class DualSteps:
         whole[state["where"].cpu()] = state["alpha"].cpu()
         self.alpha = distributed.own(c, whole.reshape(-1, self.alpha.shape[1]), "candidates").to(device)
         self.samples.start = distributed.own(c, state["start"].to(device), "candidates")
+
+
+def _told_apart(values: Tensor) -> Tensor:
+    """Values to a grid far above their rounding: a step that is best for a sample leaves two (y, h) that tie, and which of them is the
+    first must not be a matter of the order of sums, as over ranks.
+
+    >>> _told_apart(torch.tensor([1.0, 1.0 + 1e-15], dtype=torch.float64)).diff()
+    tensor([0.], dtype=torch.float64)
+    """
+    grid = torch.finfo(values.dtype).eps ** (2 / 3)
+    return (values / grid).round() * grid
