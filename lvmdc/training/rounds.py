@@ -95,5 +95,5 @@ class DualEpochs(Epochs):
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
-        for name, value in state["rounds"].items():
+        for name, value in state.get("rounds", {}).items():  # none in what subgradient steps wrote
             setattr(self, name, list(value) if isinstance(value, list) else value)

@@ -13,22 +13,22 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.inference import best_of_class
 from lvmdc.learners import DISC, LatentLearner, SoftDISC, Supervised
-from lvmdc.objective import Objective
 from lvmdc.solvers.start import starting_weights
 from lvmdc.training import optimisers
 from lvmdc.training.batch_objective import BatchObjective, batch_objective, delta_at
 from lvmdc.training.batches import TrainingSet
 from lvmdc.training.data import Samples
-from lvmdc.training.dual_steps import STEPS, DualSteps
+from lvmdc.training.dual_steps import DualSteps
 from lvmdc.training.epochs import Epochs
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.training.networks import Network, made
 from lvmdc.training.norms import Norm
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
-from lvmdc.training.pair import Name, Pair
+from lvmdc.training.pair import Pair
 from lvmdc.training.refusals import check_dual, check_kind, check_networks, check_norm, check_settings, check_sizes
 from lvmdc.training.rounds import DualEpochs
 from lvmdc.training.seeds import epoch_seed, seed_batches
+from lvmdc.training.turns import Turns
 
 
 class StochasticModule(LatentModule):
@@ -62,7 +62,7 @@ class StochasticModule(LatentModule):
             its average is zero where the last iterate is; `scheduler` is for θ alone.
     """
 
-    dual: DualSteps | None = None  # of w, where it steps so
+    turns: Turns | None = None  # of w and θ, where w steps in the dual
 
     def __init__(
         self,
@@ -121,10 +121,11 @@ class StochasticModule(LatentModule):
             size = self.learner.joint_.size(one)
             shape = (self.learner.n_classes_, -1) if self.learner.joint is None else (size,)
             self.pair = self._make_pair(torch.zeros(size, dtype=score_dtype(one)).reshape(shape))
-        if stage == "fit" and self._by_dual:
-            before, self.dual = self.dual, DualSteps(self.samples, self.learner.joint_, self.learner.C)
+        if stage == "fit" and isinstance(self.epochs, DualEpochs):
+            before, dual = self.turns, DualSteps(self.samples, self.learner.joint_, self.learner.C)
+            self.turns = Turns(self.learner, dual, self.epochs)
             if before is not None:  # trained once more
-                self.dual.load(before.state())
+                dual.load(before.dual.state())
 
     def _to_learn_from(self) -> Samples:
         train = self.data.train
@@ -152,7 +153,7 @@ class StochasticModule(LatentModule):
         pair, (own_w, own_theta) = self._trained(), self.optimizers_given
         w = list(pair.p_w.parameters())
         default = self._default_for_w(w) if pair.linear_w else optimisers.default_for_module(w)
-        schedule_w = self.scheduler if self.norm == "l2" and self.dual is None else None  # dual averaging and dual steps have no rate
+        schedule_w = self.scheduler if self.norm == "l2" and self.turns is None else None  # dual averaging and dual steps have no rate
         self.steppers = [optimisers.stepper(w, default, own_w, schedule_w)]
         if pair.p_theta is not None and pair.theta:
             theta = list(pair.p_theta.parameters())
@@ -161,17 +162,17 @@ class StochasticModule(LatentModule):
         return tuple(stepper.configuration() for stepper in self.steppers)
 
     def _default_for_w(self, w: list[nn.Parameter]) -> Stepper:
-        if self.dual is not None:
+        if self.turns is not None:
             return optimisers.counting(w)
         return optimisers.default_for_linear_w(w, self.samples.candidates, self.learner, self.norm)
 
     def _default_for_theta(self, theta: list[nn.Parameter]) -> Stepper:
-        return optimisers.default_for_theta(theta, self.samples.candidates, 1.0 if self.dual is None else optimisers.BRISK)
+        return optimisers.default_for_theta(theta, self.samples.candidates, 1.0 if self.turns is None else optimisers.BRISK)
 
     def on_fit_start(self) -> None:
         self.samples = self.samples.to(self.device)
-        if self.dual is not None:
-            self.dual.to(self.samples)
+        if self.turns is not None:
+            self.turns.dual.to(self.samples)
 
     def on_train_start(self) -> None:
         if not self.epochs.rows:
@@ -190,8 +191,8 @@ class StochasticModule(LatentModule):
     @property
     def _moving(self) -> list[Stepper]:
         """The optimizers that step in this epoch."""
-        if isinstance(self.epochs, DualEpochs):
-            return self.steppers[1:] if self.epochs.turn_of_theta else self.steppers[:1]
+        if self.turns is not None:
+            return self.steppers[1:] if self.turns.of == "p_theta" else self.steppers[:1]
         return self.steppers[:1] if self._warm else self.steppers
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
@@ -201,7 +202,7 @@ class StochasticModule(LatentModule):
         if batch_idx == 0:  # what else is random, such as dropout
             torch.manual_seed(epoch_seed(self, self.learner.seed, self.global_rank))
         pair = self._trained()
-        for _ in range(STEPS if self._averaged == "p_theta" else 1):
+        for _ in range(1 if self.turns is None else self.turns.steps):
             self._step(pair, batch)
         if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
             self._end_epoch(pair)
@@ -209,7 +210,7 @@ class StochasticModule(LatentModule):
     def _step(self, pair: Pair, batch: Tensor) -> None:
         found = self.optimizers()
         self.zero_grad()
-        value = self._value(pair, batch) if self.dual is None else self._step_dual(pair, batch)
+        value = self._value(pair, batch) if self.turns is None else self.turns.step(pair, batch)
         if value is not None:
             self.manual_backward(value)
         pairs = zip(found if isinstance(found, list) else [found], self.steppers, strict=True)
@@ -218,64 +219,26 @@ class StochasticModule(LatentModule):
             optimizer.step()
             if stepper.by_step:
                 stepper.scheduler.step()
-        pair.average(self._averaged)
+        pair.average(None if self.turns is None else self.turns.of)
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
         """What is lowered, of the samples `index` (m,)."""
         return batch_objective(self.learner, pair.p_w, pair.p_theta, self.norm).value(self.samples.batch(index), self._warm)
 
-    def _step_dual(self, pair: Pair, index: Tensor) -> Tensor | None:
-        """Move w, or give what θ lowers, whoever has the turn; each sees the average of the other."""
-        assert self.dual is not None
-        assert isinstance(self.epochs, DualEpochs)
-        assert isinstance(pair.p_w, LinearPrediction)
-        batch = self.dual.batch(index)
-        if self.epochs.turn_of_theta:
-            p_w = pair.prediction()
-            return batch_objective(self.learner, p_w, pair.p_theta).theta_value(batch, p_w.scores(batch.candidates))
-        p = batch_objective(self.learner, pair.p_w, pair.conditional()).held_posterior(batch)
-        self.dual.advance(batch, pair.p_w, batch.bound.expected_loss(p))
-        return None
-
     def _before_step(self, stepper: Stepper) -> None:
         """Once the gradients are there."""
-
-    @property
-    def _averaged(self) -> Name | None:
-        """Which of the two moved."""
-        if not isinstance(self.epochs, DualEpochs):
-            return None
-        return "p_theta" if self.epochs.turn_of_theta else "p_w"
 
     def _end_epoch(self, pair: Pair) -> None:
         measured, moved = self._measured(), self._moving
         objective, measures = measured.measure(self.samples)
         passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
-        if isinstance(self.epochs, DualEpochs):
-            passes = 2 * STEPS + 2 if self.epochs.turn_of_theta else STEPS + (2 if pair.p_theta is None else 5)  # and to bound
-            measures |= {"gap": self._end_round(pair, measured, objective, measures["loss"])}
+        if self.turns is not None:
+            passes = self.turns.passes(pair)
+            measures |= {"gap": self.turns.end_epoch(pair, measured, objective, measures["loss"])}
         self.log_row(self.epochs.add(objective, measures, passes, time.perf_counter() - self._started))
         for stepper in moved:
             stepper.end_epoch(objective.value)
         self.trainer.should_stop = self.trainer.should_stop or self.epochs.converged
-
-    def _end_round(self, pair: Pair, measured: BatchObjective, objective: Objective, loss: float) -> float:
-        """Move h* if it is time to, and pass the turn on; the gap that (14) had."""
-        assert self.dual is not None
-        assert isinstance(self.epochs, DualEpochs)
-        assert isinstance(pair.p_w, LinearPrediction)
-        had, w_value = self.epochs.turn_of_theta, objective.w_norm + objective.C * objective.slack
-        if had:
-            gap = self.epochs.rows[-1]["gap"]  # that of the last turn of w
-        else:
-            bounds, rows = self.dual.bounds(measured)
-            gap = bounds.gap
-            if self.epochs.ask(bounds, w_value) and self.dual.move(rows, pair.p_w):
-                pair.restart("p_w")
-        self.epochs.pass_on(w_value, measured.theta_terms(objective, loss), objective.value)
-        if self.epochs.turn_of_theta != had:
-            pair.restart("p_w" if had else "p_theta")
-        return gap
 
     def on_train_end(self) -> None:
         pair = self._trained()
@@ -321,7 +284,7 @@ class StochasticModule(LatentModule):
     def learned(self) -> dict[str, Any]:
         """Both distributions and the history, as the learner's own `load_state_dict` takes them up; `coef` is None for a network."""
         sizes = {"n_classes": self.learner.n_classes_, "n_features": self.learner.n_features_in_, "n_phi": self.n_phi}
-        dual = {} if self.dual is None else {"dual": self.dual.state()}
+        dual = {} if self.turns is None else {"dual": self.turns.dual.state()}
         return {"learner": type(self.learner).__name__, **sizes, **self._trained().learned(), **self.epochs.state(), **dual}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -341,5 +304,7 @@ class StochasticModule(LatentModule):
             self.pair = self._make_pair(next(iter(learned["prediction"].values())))
         self.pair.load_learned(learned)
         self.epochs.load(learned)
-        if self.dual is not None:
-            self.dual.load(learned["dual"])
+        if self.turns is not None:
+            if "dual" not in learned:
+                raise ValueError("the checkpoint was written by subgradient steps on w, but w takes dual ones here; see solver.optimizer_w")
+            self.turns.dual.load(learned["dual"])
