@@ -98,7 +98,7 @@ class EndToEndModule(StochasticModule):
     # ---- making ready --------------------------------------------------------------------------------------------
 
     @property
-    def _by_dual(self) -> bool:
+    def _dual_can(self) -> bool:
         return False  # the dual is that of features which stay
 
     def setup(self, stage: str) -> None:

@@ -54,11 +54,13 @@ def check_norm(norm: str, learner: LatentLearner, prediction: Any, optimizer_w: 
         raise ValueError(f"norm={norm!r} moves w by dual averaging, which has no rate, but scheduler would change one")
 
 
-def check_dual(learner: LatentLearner, scheduler: Any) -> None:
+def check_dual(learner: LatentLearner, scheduler: Any, can: bool) -> None:
     """Refuse what does not go with dual steps on w.
 
-    >>> check_dual(LSVM(), None)
+    >>> check_dual(LSVM(), None, True)
     """
+    if not can:
+        raise ValueError("dual=True is for a linear P_w of LSVM, Supervised or DISC, with norm='l2' and without optimizer_w or prediction")
     if learner.cccp == "self_paced":
         raise ValueError("the stochastic solver goes by cccp=strict or eager, but it is 'self_paced'; use solver=exact")
     if scheduler is not None and not isinstance(learner, DISC):

@@ -37,11 +37,12 @@ class StochasticModule(LatentModule):
     A batch gives ½‖w‖² + C/|B| Σ_i ξ_i, of which w takes a step with θ held, and, for DISC, J/2 ‖θ‖² + C/|B| Σ_i (B_i − β H_i), of which θ
     takes a subgradient step with w held; see `BatchObjective`. An epoch is a row of the history: (11) on all training samples.
 
-    A linear P_w steps in the dual of (14), without a rate: see `DualSteps`. h* and θ wait for it as they do in the exact solver, with
-    `cccp=eager` less long, and the gap of (14) is proven: see `DualEpochs`. With an `optimizer_w` of one's own, and for networks and
-    `SoftDISC`, w takes subgradient steps, at the same (w, θ) as those of θ: with `theta_bound=slack` the two are one subgradient step on
-    (11). A log-linear P_θ moves by Adam, for the reasons that `lvmdc.training.optimisers` gives. What is measured, predicted with and kept
-    is the average over the last steps, since the last iterate has the noise of its batches.
+    Where θ has nothing to learn a linear P_w steps in the dual of (14), without a rate: see `DualSteps`. h* waits for it as it does in the
+    exact solver, with `cccp=eager` less long, and the gap of (14) is proven: see `DualEpochs`. Otherwise w takes subgradient steps, at rate
+    1/(t + R√C) if it is linear, at the same (w, θ) as those of θ: with `theta_bound=slack` the two are one subgradient step on (11). With
+    `dual=True` w takes dual steps under DISC too, and the two have turns, which takes some times as long. A log-linear P_θ moves by Adam,
+    for the reasons that `lvmdc.training.optimisers` gives. What is measured, predicted with and kept is the average over the last steps,
+    since the last iterate has the noise of its batches.
 
     Over several ranks a batch is of the samples of all of them, and the steps are those of one process; what a network drops at random
     each rank draws for itself.
@@ -60,6 +61,8 @@ class StochasticModule(LatentModule):
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
         norm: in place of ½‖w‖² in (11), `l1` or `group`, see `norm_value`. w then moves by `DualAveraging`, which makes exact zeros, and
             its average is zero where the last iterate is; `scheduler` is for θ alone.
+        dual: whether w takes dual steps, for a linear P_w under `l2` without an `optimizer_w`; None: where it can and θ has nothing to
+            learn.
     """
 
     turns: Turns | None = None  # of w and θ, where w steps in the dual
@@ -77,6 +80,7 @@ class StochasticModule(LatentModule):
         patience: int = 5,
         average: float | None = 8.0,
         norm: Norm = "l2",
+        dual: bool | None = None,
     ):
         super().__init__(learner, config)
         prediction, conditional = prediction or None, conditional or None  # a group that is empty says none
@@ -88,14 +92,14 @@ class StochasticModule(LatentModule):
         self.pair: Pair | None = None
         self.steppers: list[Stepper] = []
         self.epochs: Epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
-        if self._by_dual:
-            check_dual(learner, scheduler)
-            learns_theta = isinstance(learner, DISC) and learner.conditional != "uniform"
+        learns_theta = isinstance(learner, DISC) and learner.conditional != "uniform"
+        if self._dual_can if dual is None and not learns_theta else dual:
+            check_dual(learner, scheduler, self._dual_can)
             self.epochs = DualEpochs(learner.C * learner.tol, learns_theta, learner.cccp == "eager")
 
     @property
-    def _by_dual(self) -> bool:
-        """Whether w steps in the dual of (14)."""
+    def _dual_can(self) -> bool:
+        """Whether w can step in the dual of (14)."""
         own = self._networks[0] is not None or self.optimizers_given[0] is not None
         return not own and self.norm == "l2" and not isinstance(self.learner, SoftDISC)
 

@@ -64,12 +64,12 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_objective_is_within_two_percent_of_the_exact_solver(name):
+@pytest.mark.parametrize(("name", "dual"), [*((name, None) for name in LEARNERS), ("DISC, 0/1 loss", True), ("DISC, overlap loss", True)])
+def test_objective_is_within_two_percent_of_the_exact_solver(name, dual):
     data = tiny_data()
     exact, learner = copy.deepcopy(LEARNERS[name]), copy.deepcopy(LEARNERS[name])
     exact.fit(data.train.candidates, data.train.y, h=data.train.h if isinstance(exact, Supervised) else None)
-    module = StochasticModule(learner)
+    module = StochasticModule(learner, dual=dual)
     train(module, data, epochs=80)
     assert module.history()[-1]["objective"] <= 1.02 * exact.objective_
     if isinstance(exact, Supervised):  # convex: no other optimum to end in
@@ -105,9 +105,10 @@ def test_it_stops_by_itself():
 def test_a_row_has_the_columns_of_the_exact_solver():
     data = tiny_data()
     exact = DISC(C=1.0).fit(data.train.candidates, data.train.y)
-    module = StochasticModule(DISC(C=1.0))
-    train(module, data, epochs=1)
-    assert set(exact.history_[0]) - set(module.history()[0]) == {"w_decrease", "posterior_decrease"}
+    for dual, more in ((False, {"gap"}), (True, set())):
+        module = StochasticModule(DISC(C=1.0), dual=dual)
+        train(module, data, epochs=1)
+        assert set(exact.history_[0]) - set(module.history()[0]) == {"w_decrease", "posterior_decrease", *more}
 
 
 # ---- networks ----------------------------------------------------------------------------------------------------
@@ -149,6 +150,8 @@ def test_posterior_of_lsvm_is_a_delta():
         (lambda: StochasticModule(LSVM(n_init=3)), "n_init is 3"),
         (lambda: StochasticModule(LSVM(), conditional=nn.Linear(2, 2)), "learner is LSVM, which has none"),
         (lambda: StochasticModule(DISC(), patience=0), "patience at least 1, but they are 1 and 0"),
+        (lambda: StochasticModule(SoftDISC(), dual=True), "dual=True is for a linear P_w of LSVM, Supervised or DISC"),
+        (lambda: StochasticModule(LSVM(), dual=True, norm="l1"), "dual=True is for a linear P_w"),
         (lambda: StochasticModule(LSVM(cccp="self_paced")), "goes by cccp=strict or eager, but it is 'self_paced'"),
         (lambda: StochasticModule(LSVM(), scheduler=partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.9)), "have no rate"),
         (lambda: StochasticModule(DISC(), average=-1.0), "average must be at least 0, or None, but it is -1.0"),
@@ -191,10 +194,10 @@ def make_module(kind):
     if kind == "subgradients":
         return StochasticModule(DISC(loss=OverlapLoss(), C=3.0, J=0.001), optimizer_w=partial(torch.optim.SGD, lr=1e-2))
     learner = LSVM(loss=OverlapLoss(), C=3.0) if kind == "LSVM" else DISC(loss=OverlapLoss(), C=3.0, J=0.001, init="central")
-    return StochasticModule(learner)
+    return StochasticModule(learner, dual=True if kind == "turns" else None)
 
 
-@pytest.mark.parametrize("kind", ["DISC", "LSVM", "subgradients", "networks", "sparse"])
+@pytest.mark.parametrize("kind", ["DISC", "turns", "LSVM", "subgradients", "networks", "sparse"])
 @pytest.mark.parametrize("monitor", [None, "val/loss"])
 def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(kind, monitor, tmp_path):
     data = tiny_data()
