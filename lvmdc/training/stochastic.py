@@ -308,7 +308,11 @@ class StochasticModule(LatentModule):
             self.pair = self._make_pair(next(iter(learned["prediction"].values())))
         self.pair.load_learned(learned)
         self.epochs.load(learned)
+        by_dual = isinstance(self.epochs, DualEpochs)
+        if ("dual" in learned) > by_dual or (self.turns is not None and "dual" not in learned):
+            kinds = ("subgradient", "dual")
+            raise ValueError(
+                f"the checkpoint was written by {kinds[not by_dual]} steps on w, but they are {kinds[by_dual]} ones here; see solver.dual"
+            )
         if self.turns is not None:
-            if "dual" not in learned:
-                raise ValueError("the checkpoint was written by subgradient steps on w, but w takes dual ones here; see solver.optimizer_w")
             self.turns.dual.load(learned["dual"])

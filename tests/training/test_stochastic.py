@@ -257,3 +257,11 @@ def test_a_soft_prediction_is_learned_as_by_l_bfgs():
     assert module.history()[-1]["objective"] <= 1.15 * exact.objective_  # not convex: there is more than one place to end in
     assert module.history()[-1]["objective"] < 0.85 * module.epochs.origin
     assert module.learner.objective_ == module.history()[-1]["objective"]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_run_goes_on_by_the_steps_that_it_began_with(written, tmp_path):
+    one, other = (StochasticModule(LSVM(loss=OverlapLoss(), C=3.0), dual=dual) for dual in (written, not written))
+    train(one, tiny_data(), epochs=1).save_checkpoint(tmp_path / "a.ckpt")
+    with pytest.raises(ValueError, match=f"written by {'dual' if written else 'subgradient'} steps on w, .* see solver.dual"):
+        train(other, tiny_data(), epochs=2, ckpt_path=tmp_path / "a.ckpt")
