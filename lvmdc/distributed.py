@@ -19,7 +19,7 @@ from lvmdc.shards import Axis, Shard, divide, load_shard, place, ranks, shard
 
 __all__ = [
     "Shard", "divide", "first_row", "gather", "highest", "load_shard", "mean", "n_candidates", "n_samples", "own", "place", "ranks",
-    "row_mean", "shard", "told_by_first", "total",
+    "row_mean", "shard", "stack", "told_by_first", "total",
 ]  # fmt: skip
 
 # ---- sums over the samples of all ranks ------------------------------------------------------------------------------
@@ -123,6 +123,24 @@ def gather(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> 
     parts = [torch.empty_like(padded) for _ in sizes]
     dist.all_gather(parts, padded, group=candidates.shard.group)
     return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)]).movedim(0, dim)
+
+
+def stack(candidates: Candidates, rows: Tensor) -> tuple[Tensor, int]:
+    """Rows of which each rank has any number, one rank's after the other's, and where those of this rank begin.
+
+    >>> stack(Candidates(torch.eye(3), [2, 1]), torch.tensor([4, 5]))
+    (tensor([4, 5]), 0)
+    """
+    if candidates.shard is None:
+        return rows, 0
+    at = candidates.shard
+    sizes = rows.new_zeros(len(at.samples) - 1, dtype=torch.int64)
+    sizes[at.rank] = len(rows)
+    sizes = total(candidates, sizes)
+    first = int(sizes[: at.rank].sum())
+    whole = rows.new_zeros(int(sizes.sum()), *rows.shape[1:])
+    whole[first : first + len(rows)] = rows
+    return total(candidates, whole), first
 
 
 def own(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> Tensor:

@@ -43,7 +43,8 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
         solver: of (14): `n_slack`, the fastest; `one_slack`, the cutting plane of the paper; `frank_wolfe`, a few samples at a time; or
             `pegasos`, stochastic subgradients, for a `tol` of some percent.
-        cccp: of (13): `strict` solves (14) before h* moves, as in Algorithm 1; `eager` moves it after every pass that lowered (13), which
+        cccp: of (13): `strict` solves (14) before h* moves, as exactly as h* still moves; `full` to the end, as in Algorithm 1, which is
+            slower, mostly ends higher, and does not depend on who solves it; `eager` moves h* after every pass that lowered (13), which
             is faster and ends lower, but forgets a good start; `self_paced` begins with the samples that w explains well.
         n_classes: K; one more than the highest y where not given.
         joint: a joint feature map of one's own; class blocks where not given.
@@ -200,9 +201,9 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         name = type(self).__name__
         if not self.over_ranks:
             raise ValueError(f"{name} learns in one process; over several ranks there are LSVM, ILSVM, DISC and Supervised")
-        if self.solver != "one_slack" or self.cccp != "strict":
+        if self.solver != "one_slack" or self.cccp not in ("strict", "full"):
             raise ValueError(
-                "learning over several ranks needs solver='one_slack' and cccp='strict', whose cuts are sums over samples,"
+                "learning over several ranks needs solver='one_slack' and cccp='strict' or 'full', whose cuts are sums over samples,"
                 f" but they are {self.solver!r} and {self.cccp!r}"
             )
 

@@ -4,6 +4,7 @@ from lvmdc.solvers.cccp import CCCP, Round
 from lvmdc.solvers.choice import Rounds, WSolver, convex_solver, latent_block
 from lvmdc.solvers.eager import EagerCCCP
 from lvmdc.solvers.frank_wolfe import FrankWolfe
+from lvmdc.solvers.full import FullCCCP
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import log_linear_lbfgs
@@ -20,6 +21,7 @@ __all__ = [
     "CCCP",
     "EagerCCCP",
     "FrankWolfe",
+    "FullCCCP",
     "Init",
     "NSlack",
     "OneSlack",

@@ -67,6 +67,8 @@ class LatentBlock(ABC):
         truth: Ψ(x_i, y_i, h) at the start. At w = 0 every h ties, so that any choice, or any mixture, will do.
     """
 
+    following = FOLLOWING
+
     def __init__(self, hinge: StructuredHinge, solver: ConvexSolver, tol: float, truth: Truth):
         self.hinge, self.solver, self.tol, self.truth = hinge, solver, tol, truth
         self.point: Point = hinge.origin()
@@ -80,7 +82,7 @@ class LatentBlock(ABC):
 
     def expect(self, gain: float) -> None:
         """Say what the next run, of other losses, may gain: how exactly (14) need be solved at first."""
-        self.inner = FOLLOWING * gain
+        self.inner = self.following * gain if gain < float("inf") else gain
 
     def change_C(self, C: float, tol: float) -> None:
         """Go on under another C; what that will gain is not known yet."""
@@ -138,13 +140,17 @@ class CCCP(LatentBlock):
     0.5
     """
 
+    def first_solution(self, expected_loss: Tensor) -> Solution:
+        """What the first (14) ends with."""
+        return self.solver.solve(expected_loss, self.truth, self.point, 0.0, FIRST)
+
     def round(self, losses: Losses) -> Round:
         """Solve (14) for the h* that stands, then impute it anew."""
         expected_loss = losses(self.truth)
         before = self.hinge.value(self.point, expected_loss)
         first = self.inner == float("inf")
-        tol, share = (0.0, FIRST) if first else (max(self.inner, LAST * self.tolerance), 0.0)
-        solution = self.solver.solve(expected_loss, self.truth, self.point, tol, share)
+        tol = 0.0 if first else max(self.inner, LAST * self.tolerance)
+        solution = self.first_solution(expected_loss) if first else self.solver.solve(expected_loss, self.truth, self.point, tol)
         point = self.reached(solution) if first else solution.point
         truth, after = self.value(point, losses)
         stays = self.anew and distributed.highest(self.hinge.candidates, truth.differs(self.truth)) == 0
@@ -154,7 +160,7 @@ class CCCP(LatentBlock):
         decrease = max(before - after, 0.0)
         self.set_tolerance(self.hinge.value_at_origin(expected_loss), before - decrease)
         # A new h* may raise the loss that it is the truth of: then the old one stays, and (14) is solved once more, exactly.
-        self.inner = min(self.inner, FOLLOWING * decrease if after <= before else 0.0)
+        self.inner = min(self.inner, self.following * decrease if after <= before else 0.0)
         # Where another C, which lowers (13) whatever h* is, leaves h* as it was, (14) is solved for the right one.
         strict = solution.gap <= LAST * self.tolerance and point is solution.point
         nothing = decrease <= self.tolerance

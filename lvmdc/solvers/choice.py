@@ -6,6 +6,7 @@ from typing import Literal
 from lvmdc.solvers.cccp import CCCP, ConvexSolver, LatentBlock
 from lvmdc.solvers.eager import EagerCCCP
 from lvmdc.solvers.frank_wolfe import FrankWolfe
+from lvmdc.solvers.full import FullCCCP
 from lvmdc.solvers.hinge import StructuredHinge
 from lvmdc.solvers.n_slack import NSlack
 from lvmdc.solvers.one_slack import OneSlack
@@ -14,14 +15,15 @@ from lvmdc.solvers.self_paced import SelfPaced
 from lvmdc.solvers.truth import Truth
 
 WSolver = Literal["n_slack", "one_slack", "frank_wolfe", "pegasos"]
-Rounds = Literal["strict", "eager", "self_paced"]
+Rounds = Literal["strict", "full", "eager", "self_paced"]
 NO_PLANES = {"one_slack": "whose cuts help little with another h*", "pegasos": "which begins anew with another h*"}
 
 
 def latent_block(hinge: StructuredHinge, solver: WSolver, cccp: Rounds, tol: float, truth: Truth, seed: int = 0) -> LatentBlock:
     """The w block (13) with the solver of (14) and the kind of CCCP that were asked for.
 
-    `eager` moves h* after every pass that lowered (13), `strict` solves (14) first, `self_paced` begins with the easy samples.
+    `eager` moves h* after every pass that lowered (13), `strict` solves (14) first, as exactly as h* still
+    moves, `full` to the end, `self_paced` begins with the easy samples.
 
     >>> from lvmdc.joint import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
@@ -35,7 +37,7 @@ def latent_block(hinge: StructuredHinge, solver: WSolver, cccp: Rounds, tol: flo
         if not isinstance(convex, NSlack):
             raise ValueError(f"cccp must not be 'eager' with solver={solver!r}, {NO_PLANES[solver]}; choose 'strict', or solver='n_slack'")
         return EagerCCCP(hinge, convex, tol, truth)
-    return CCCP(hinge, convex, tol, truth)
+    return (FullCCCP if cccp == "full" else CCCP)(hinge, convex, tol, truth)
 
 
 def convex_solver(hinge: StructuredHinge, solver: WSolver, seed: int = 0) -> ConvexSolver:

@@ -49,15 +49,18 @@ class BatchObjective:
         scores = self.p_w.scores(batch.candidates)  # (T, K)
         if not self.learns_theta:
             return self.hinge(batch, scores, self.posterior(batch, scores, warm), warm)
-        problem = self._problem(batch, scores.detach())
+        problem = self.theta_problem(batch, scores.detach())
         p = problem.posterior()
         # A weight of zero, not nothing: where ranks add up their gradients, each waits for those of all parameters.
         theta = 0 * problem.regulariser() if warm else problem.value(p)
         return self.hinge(batch, scores, p.detach(), warm) + theta
 
-    def theta_value(self, batch: Batch, scores: Tensor) -> Tensor:
+    def theta_problem(self, batch: Batch, scores: Tensor) -> PosteriorProblem:
         """What θ lowers, where w has the scores (T, K)."""
-        return self._problem(batch, scores).value()
+        assert isinstance(self.learner, DISC)
+        assert self.p_theta is not None
+        weights = (self.J, self.C * batch.share, self.beta)
+        return PosteriorProblem(self.p_theta, batch.bound, scores, *weights, self.learner.theta_bound, batch.known)
 
     def theta_terms(self, measured: Objective, loss: float) -> float:
         """The same of all samples: the terms of (11) that have θ in them, with the expected loss (8) for ξ_i if that is what θ lowers."""
@@ -118,12 +121,6 @@ class BatchObjective:
         (w_norm,) = [half_squares(self.p_w)] if self.norm == "l2" else [norm_value(self.norm, w) for w in self.p_w.parameters()]
         objective = Objective(float(w_norm), theta_norm, xi, diversity, self.C, self.beta)
         return objective, {"loss": loss, "error": error, "entropy": entropy}
-
-    def _problem(self, batch: Batch, scores: Tensor) -> PosteriorProblem:
-        assert isinstance(self.learner, DISC)
-        assert self.p_theta is not None
-        weights = (self.J, self.C * batch.share, self.beta)
-        return PosteriorProblem(self.p_theta, batch.bound, scores, *weights, self.learner.theta_bound, batch.known)
 
 
 class SoftBatchObjective(BatchObjective):

@@ -99,6 +99,11 @@ class TrainingSet:
         bound = BoundLoss(AtRows(self.loss, rows + distributed.first_row(self.candidates)), here, self.y[index], self.n_classes, self.limit)
         return Batch(bound, self.start[rows], torch.where(known >= 0, known - shift, -1), rows, share)
 
+    def whole(self) -> Batch:
+        """All samples that are here; nothing is copied."""
+        bound = BoundLoss(self.loss, self.candidates, self.y, self.n_classes, self.limit)
+        return Batch(bound, self.start, self.known, torch.arange(self.candidates.n_candidates, device=self.candidates.device))
+
     def chunks(self) -> Iterator[Batch]:
         """Every sample, of this rank, once, in order, few enough at a time."""
         together = max(1, CHUNK_ROWS // int(self.candidates.counts.max()))

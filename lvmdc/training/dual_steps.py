@@ -18,6 +18,7 @@ from lvmdc.inference import best, best_of_class, best_value
 from lvmdc.joint import JointFeatureMap
 from lvmdc.objective import half_square
 from lvmdc.segments import segment_max
+from lvmdc.solvers.box import box_ascent
 from lvmdc.training.batch_objective import BatchObjective
 from lvmdc.training.batches import Batch, TrainingSet
 
@@ -46,7 +47,7 @@ class DualSteps:
         max_α C/n Σ_i Σ_{y,h} α_i(y,h) Δ_i(y,h) − ½‖w(α)‖²,  w(α) = C/n Σ_i (Ψ(x_i,y_i,h*_i) − Σ_{y,h} α_i(y,h) Ψ(x_i,y,h)),
 
     α_i a distribution over (y, h). A step moves, for each sample of a batch, weight from the (y, h) of least w·Ψ + Δ that has any to the
-    one of most: as much as is best for the sample alone; then all together as far as is best for the batch. No step lowers the dual,
+    one of most: as much as is best for the batch, a quadratic problem with one number a sample (`box_ascent`). No step lowers the dual,
     whatever the batches, and none needs a rate. Where P_θ moves, the losses change under the same α; where h* does, w is made anew.
 
     α and h* have the size of the scores of all candidates, (T, K) and (T,): over several ranks each has those of its own samples.
@@ -85,6 +86,7 @@ class DualSteps:
 
     def batch(self, index: Tensor) -> Batch:
         """The samples `index` (m,) of the whole set that are here; where every rank has all samples, each takes the same steps."""
+        index = index.sort().values  # one order over any number of ranks, which have their samples in it
         return self.samples.batch(index) if self.samples.candidates.shard else self.samples.take(index.to(self.samples.y.device))
 
     @torch.no_grad()
@@ -100,21 +102,31 @@ class DualSteps:
         told = _told_apart(values)
         (y, h), (y_away, h_away) = best(c, told), best(c, -told.masked_fill(alpha <= DUST, torch.inf))
         gain = (values[h, y] - values[h_away, y_away]).clamp_min(0.0)  # (n,)
+        most = alpha[h_away, y_away] if batch.share > 0 else torch.zeros_like(gain)  # a sample that stands for none does not move
         (to, block), (away, block_away) = (self.joint.vectors(c, *one) for one in ((y, h), (y_away, h_away)))
-        crossed = torch.where(block == block_away, (to * away).sum(dim=1), 0.0)
-        curvature = self.weight * (to.square().sum(dim=1) + away.square().sum(dim=1) - 2 * crossed)
-        moved = torch.minimum(gain / curvature.clamp_min(TINY), alpha[h_away, y_away])  # (n,)
-        if batch.share == 0:  # a sample that stands for none
-            moved = torch.zeros_like(moved)
-        weights = self.weight * torch.cat([-moved, moved]).double()
-        direction = self.joint.sum(c, torch.cat([y, y_away]), torch.cat([h, h_away]), weights)
-        slope = self.weight * (moved * gain).double().sum()
-        whole = distributed.total(self.samples.candidates, torch.cat([direction, slope[None]]))
-        direction, slope = whole[:-1], whole[-1]
-        length = float((slope / direction.square().sum().clamp_min(TINY)).clamp(max=1.0))
-        self._move(batch.rows[h], y, length * moved)
-        self._move(batch.rows[h_away], y_away, -length * moved)
-        return length * direction
+        columns = [one[:, None].double() for one in (block, block_away, gain, most)]
+        rows, first = distributed.stack(self.samples.candidates, torch.cat([to.double(), away.double(), *columns], dim=1))
+        moved, direction = self._together(rows, to.shape[1])
+        moved = moved[first : first + len(h)]
+        self._move(batch.rows[h], y, moved)
+        self._move(batch.rows[h_away], y_away, -moved)
+        return direction
+
+    def _together(self, rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """(m,), (D,): how much weight each of the samples of a batch moves, and where w goes by it.
+
+        Args:
+            rows: (m, 2d' + 4) Ψ at where weight may go and at where it comes from, their blocks of w, the gain, and how much may go.
+        """
+        to, away, (block, block_away, gain, most) = rows[:, :size], rows[:, size : 2 * size], rows[:, 2 * size :].unbind(dim=1)
+        vectors, blocks = torch.cat([away, -to]), torch.cat([block_away, block]).long()
+        products = (vectors @ vectors.T).masked_fill(blocks[:, None] != blocks, 0.0)
+        m = len(rows)
+        gram = products.unflatten(0, (2, m)).unflatten(2, (2, m)).sum(dim=(0, 2))
+        moved = torch.from_numpy(box_ascent(*(one.cpu().numpy() for one in (self.weight * gain, self.weight**2 * gram, most)))).to(rows)
+        direction = rows.new_zeros(self.joint.size(self.samples.candidates) // size, size)
+        direction.index_add_(0, blocks, self.weight * moved.repeat(2)[:, None] * vectors)
+        return moved, direction.flatten()
 
     def _move(self, rows: Tensor, y: Tensor, weight: Tensor) -> None:
         self.alpha[rows, y] = (self.alpha[rows, y] + weight.to(self.alpha)).clamp_min(0.0)

@@ -22,7 +22,7 @@ from lvmdc.training.epochs import PlannedEpochs
 from lvmdc.training.exact_heads import check_linear, load_heads, solve_heads
 from lvmdc.training.optimisers import OptimizerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_hold, check_precision
+from lvmdc.training.refusals import check_hold, check_iterations, check_precision
 from lvmdc.training.region_features import RegionFeatures
 from lvmdc.training.stochastic import StochasticModule
 
@@ -59,6 +59,7 @@ class EndToEndModule(StochasticModule):
 
     learns_features = True
     epochs: PlannedEpochs
+    steps_alone = False
 
     def __init__(
         self,
@@ -84,6 +85,8 @@ class EndToEndModule(StochasticModule):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(Heads))}, but it is {value!r}")
         if "exact" in (begin, finish):
             check_linear(learner, options)
+        else:
+            check_iterations(learner)
         if frozen_epochs < 0 or (clip is not None and not clip > 0):
             raise ValueError(f"frozen_epochs must be at least 0 and clip positive, but they are {frozen_epochs} and {clip}")
         self.network = RegionNetwork() if network is None else network

@@ -19,7 +19,6 @@ from lvmdc.training.norms import Norm
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 SchedulerFactory = Callable[[Optimizer], Any]
-BRISK = 4.0  # times the usual rate of θ, where w is at its optimum before θ begins, and follows at once
 HALVING = 100  # steps after which the rate of θ is half of what it was
 NEURAL_RATE = 1e-3
 BACKBONE_RATE = 1e-4

@@ -40,6 +40,16 @@ def check_settings(
         raise ValueError(f"average must be at least 0, or None, but it is {average}")
 
 
+def check_iterations(learner: LatentLearner) -> None:
+    """Refuse what only outer iterations of the exact solver have.
+
+    >>> check_iterations(DISC())
+    """
+    if isinstance(learner, DISC) and (learner.anneal > learner.beta or learner.theta_solver != "lbfgs"):
+        found = f"anneal is {learner.anneal:g} and theta_solver {learner.theta_solver!r}"
+        raise ValueError(f"steps on mini-batches have no outer iterations to cool β in, nor Algorithm 2, but {found}; use solver=exact")
+
+
 def check_norm(norm: str, learner: LatentLearner, prediction: Any, optimizer_w: Any, scheduler: Any) -> None:
     """Refuse norms that there are not, and what does not go with a sparse one."""
     if norm not in NORMS:
@@ -54,17 +64,20 @@ def check_norm(norm: str, learner: LatentLearner, prediction: Any, optimizer_w: 
         raise ValueError(f"norm={norm!r} moves w by dual averaging, which has no rate, but scheduler would change one")
 
 
-def check_dual(learner: LatentLearner, scheduler: Any, can: bool) -> None:
+def check_dual(learner: LatentLearner, scheduler: Any, can: bool, rates: bool) -> None:
     """Refuse what does not go with dual steps on w.
 
-    >>> check_dual(LSVM(), None, True)
+    Args:
+        rates: whether θ has an optimizer, and with it a rate.
+
+    >>> check_dual(LSVM(), None, can=True, rates=False)
     """
     if not can:
         raise ValueError("dual=True is for a linear P_w of LSVM, Supervised or DISC, with norm='l2' and without optimizer_w or prediction")
     if learner.cccp == "self_paced":
-        raise ValueError("the stochastic solver goes by cccp=strict or eager, but it is 'self_paced'; use solver=exact")
-    if scheduler is not None and not isinstance(learner, DISC):
-        raise ValueError("a linear P_w moves by dual steps, which have no rate, but scheduler would change one; see optimizer_w")
+        raise ValueError("the stochastic solver goes by cccp=strict, full or eager, but it is 'self_paced'; use solver=exact")
+    if scheduler is not None and not rates:
+        raise ValueError("dual steps have no rate, but scheduler would change one; see optimizer_w and optimizer_theta")
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from typing import Any
 
 from lvmdc.learners import ConvergenceWarning
 from lvmdc.solvers.cccp import FIRST, FOLLOWING, LAST
+from lvmdc.solvers.choice import Rounds
 from lvmdc.training.dual_steps import Bounds
 from lvmdc.training.epochs import Epochs
 
@@ -20,15 +21,15 @@ class DualEpochs(Epochs):
     """Block coordinate descent as the exact solver goes about it, of which nobody knows beforehand how many epochs a block takes.
 
     In the turn of w, h* is held, at first at the learner's `init`, until the gap of (14) is as small as the exact solver asks for: in the
-    first round what was gained since w = 0, in a later one what the last one gained, or half of the tolerance. With `eager` it moves as
-    soon as (13) fell by the tolerance. Once (13) is solved so, learning ends, or θ has its turn, until the second half of it changed
-    what θ minimises by less than the tolerance, or by less than a twentieth of all that the turn gained. Learning ends with a turn of each
-    that gained less than the tolerance together.
+    first round what was gained since w = 0, in a later one what the last one gained, or half of the tolerance; with `full` always that.
+    With `eager` it moves as soon as (13) fell by the tolerance. Once (13) is solved so, learning ends, or θ has its turn. It is solved at
+    once, or moves by an optimizer until the second half of its turn changed what it minimises by less than the tolerance, or by less than
+    a twentieth of all that the turn gained. Learning ends with a turn of each that gained less than the tolerance together.
 
     Args:
-        learns_theta: whether there is a θ to learn.
+        rounds: of CCCP, `strict`, `full` or `eager`.
 
-    >>> epochs = DualEpochs(tol=0.01, learns_theta=False)
+    >>> epochs = DualEpochs(tol=0.01)
     >>> epochs.origin = 1.0
     >>> epochs.ask(Bounds(0.8, origin=1.0, dual=0.5), value=0.7)  # a gap of 0.3 where 0.2 was gained
     False
@@ -38,9 +39,9 @@ class DualEpochs(Epochs):
     (True, True)
     """
 
-    def __init__(self, tol: float, learns_theta: bool, eager: bool = False):
+    def __init__(self, tol: float, rounds: Rounds = "strict"):
         super().__init__(tol)
-        self.learns_theta, self.eager = learns_theta, eager
+        self.rounds = rounds
         self.inner, self.before, self.gained = math.inf, math.inf, 0.0
         self.began: list[float] = []  # what θ minimises, at the beginning of its turn and after every epoch of it; empty in that of w
         self.proven = False
@@ -56,7 +57,9 @@ class DualEpochs(Epochs):
         decrease = before - value
         asked = FIRST * (bounds.origin - bounds.value) if first else self.inner
         # Where h* is random, w = 0 may solve (14), though not (13): then a w met on the way tells h*, below all that (14) can be.
-        beyond = (first and value < bounds.dual) or (self.eager and decrease > tolerance)
+        beyond = (first and value < bounds.dual) or (self.rounds == "eager" and decrease > tolerance)
+        if self.rounds == "full":
+            asked, beyond = 0.0, beyond and bounds.origin - bounds.dual <= tolerance
         if bounds.gap > max(asked, LAST * tolerance) and not beyond:
             return False
         self.proven = bounds.gap <= LAST * tolerance and max(decrease, bounds.value - value) <= tolerance
@@ -64,21 +67,17 @@ class DualEpochs(Epochs):
         self.gained += max(decrease, 0.0)
         return True
 
-    def pass_on(self, w_value: float, theta_value: float, value: float) -> None:
-        """After an epoch that left (13), what θ minimises and (11) at these: whose turn is next, and whether it is enough."""
-        tolerance = self.tolerance_at(self.origin, value)
-        if not self.learns_theta:
-            self.converged = self.proven
-        elif not self.turn_of_theta:
-            self.began = [theta_value] if self.proven else []
-        else:
-            self.began.append(theta_value)
-            t = len(self.began) - 1
-            gained = self.began[0] - theta_value
-            still = abs(self.began[t // 2] - theta_value) <= max(tolerance, ROUGH * gained)
-            if (still and t >= SHORTEST) or t >= LONGEST:
-                self.converged = self.gained + abs(gained) <= tolerance
-                self.inner, self.before, self.gained, self.proven, self.began = gained, w_value, 0.0, False, []
+    def add_theta(self, theta_value: float, value: float) -> float | None:
+        """In the turn of θ, after an epoch that left what it minimises and (11) at these: what the turn gained, if it is over."""
+        self.began.append(theta_value)
+        t, gained = len(self.began) - 1, self.began[0] - theta_value
+        still = abs(self.began[t // 2] - theta_value) <= max(self.tolerance_at(self.origin, value), ROUGH * gained)
+        return gained if (still and t >= SHORTEST) or t >= LONGEST else None
+
+    def end_theta(self, gained: float, w_value: float, value: float) -> None:
+        """The turn of θ gained so much, and left (13) and (11) at these: it is that of w, unless it is enough."""
+        self.converged = self.gained + abs(gained) <= self.tolerance_at(self.origin, value)
+        self.inner, self.before, self.gained, self.proven, self.began = gained, w_value, 0.0, False, []
 
     def enough(self) -> bool:
         return self.converged

@@ -25,10 +25,10 @@ from lvmdc.training.networks import Network, made
 from lvmdc.training.norms import Norm
 from lvmdc.training.optimisers import OptimizerFactory, SchedulerFactory, Stepper
 from lvmdc.training.pair import Pair
-from lvmdc.training.refusals import check_dual, check_kind, check_networks, check_norm, check_settings, check_sizes
+from lvmdc.training.refusals import check_dual, check_iterations, check_kind, check_networks, check_norm, check_settings, check_sizes
 from lvmdc.training.rounds import DualEpochs
 from lvmdc.training.seeds import epoch_seed, seed_batches
-from lvmdc.training.turns import Turns
+from lvmdc.training.turns import ThetaTurn, Turns
 
 
 class StochasticModule(LatentModule):
@@ -37,12 +37,12 @@ class StochasticModule(LatentModule):
     A batch gives ½‖w‖² + C/|B| Σ_i ξ_i, of which w takes a step with θ held, and, for DISC, J/2 ‖θ‖² + C/|B| Σ_i (B_i − β H_i), of which θ
     takes a subgradient step with w held; see `BatchObjective`. An epoch is a row of the history: (11) on all training samples.
 
-    Where θ has nothing to learn a linear P_w steps in the dual of (14), without a rate: see `DualSteps`. h* waits for it as it does in the
-    exact solver, with `cccp=eager` less long, and the gap of (14) is proven: see `DualEpochs`. Otherwise w takes subgradient steps, at rate
-    1/(t + R√C) if it is linear, at the same (w, θ) as those of θ: with `theta_bound=slack` the two are one subgradient step on (11). With
-    `dual=True` w takes dual steps under DISC too, and the two have turns, which takes some times as long. A log-linear P_θ moves by Adam,
-    for the reasons that `lvmdc.training.optimisers` gives. What is measured, predicted with and kept is the average over the last steps,
-    since the last iterate has the noise of its batches.
+    A linear P_w steps in the dual of (14), without a rate: see `DualSteps`. h* waits for it as it does in the exact solver, as `cccp` says,
+    and the gap of (14) is proven: see `DualEpochs`. A log-linear P_θ is solved whenever w is: see `Turns`. Where either is a network or has
+    an optimizer of one's own, under another norm, or with `dual=False`, both take subgradient steps at the same (w, θ): with
+    `theta_bound=slack` the two are one subgradient step on (11). A linear w then has rate 1/(t + R√C), and a log-linear P_θ moves by Adam,
+    for the reasons that `lvmdc.training.optimisers` gives. With `dual=True` a P_θ that is a network has its turns, too. What is measured,
+    predicted with and kept is the average over the last steps, since the last iterate has the noise of its batches.
 
     Over several ranks a batch is of the samples of all of them, and the steps are those of one process; what a network drops at random
     each rank draws for itself.
@@ -50,7 +50,8 @@ class StochasticModule(LatentModule):
     Args:
         learner: DISC, SoftDISC, LSVM or Supervised, with its loss and hyperparameters.
         optimizer_w: makes the optimizer of w from its parameters; likewise `optimizer_theta`.
-        scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch. Dual steps have no rate.
+        scheduler: makes the scheduler of an optimizer's rate, for both optimizers; it steps every epoch. Dual steps have no rate, and θ
+            has none where it is solved.
         prediction: a module that maps features (T, d) to scores (T, K), for P_w, or what makes one from d and K, such as `mlp`; linear in
             the learner's joint feature map where not given.
         conditional: likewise from the features of Φ (T, d') to scores (T, K), for P_θ; the learner's own where not given.
@@ -61,11 +62,12 @@ class StochasticModule(LatentModule):
         average: how much later steps count in the average of linear parameters, step t as t^average; None: the last iterate.
         norm: in place of ½‖w‖² in (11), `l1` or `group`, see `norm_value`. w then moves by `DualAveraging`, which makes exact zeros, and
             its average is zero where the last iterate is; `scheduler` is for θ alone.
-        dual: whether w takes dual steps, for a linear P_w under `l2` without an `optimizer_w`; None: where it can and θ has nothing to
-            learn.
+        dual: whether w takes dual steps, for a linear P_w under `l2` without an `optimizer_w`; None: where it can, and θ needs no
+            optimizer.
     """
 
     turns: Turns | None = None  # of w and θ, where w steps in the dual
+    steps_alone = True  # no part of learning is the exact solver's
 
     def __init__(
         self,
@@ -86,16 +88,25 @@ class StochasticModule(LatentModule):
         prediction, conditional = prediction or None, conditional or None  # a group that is empty says none
         check_settings(learner, prediction, conditional, warmup_epochs, patience, average)
         check_norm(norm, learner, prediction, optimizer_w, scheduler)
+        if self.steps_alone:
+            check_iterations(learner)
         self.optimizers_given, self.scheduler = (optimizer_w, optimizer_theta), scheduler
         self.warmup_epochs, self.average, self.norm = warmup_epochs, average, norm
         self._networks = (prediction, conditional)  # in a tuple: copies of them are trained, and they are no part of this module itself
         self.pair: Pair | None = None
         self.steppers: list[Stepper] = []
         self.epochs: Epochs = Epochs(learner.C * learner.tol, patience, warmup_epochs)
-        learns_theta = isinstance(learner, DISC) and learner.conditional != "uniform"
-        if self._dual_can if dual is None and not learns_theta else dual:
-            check_dual(learner, scheduler, self._dual_can)
-            self.epochs = DualEpochs(learner.C * learner.tol, learns_theta, learner.cccp == "eager")
+        self._theta_turn = self._how_theta_learns()
+        if self._dual_can and self._theta_turn != "steps" if dual is None else dual:
+            check_dual(learner, scheduler, self._dual_can, self._theta_turn == "steps")
+            self.epochs = DualEpochs(learner.C * learner.tol, learner.cccp)
+
+    def _how_theta_learns(self) -> ThetaTurn:
+        """Where w steps in the dual."""
+        if not isinstance(self.learner, DISC) or self.learner.conditional == "uniform":
+            return None
+        own = self._networks[1] is not None or self.optimizers_given[1] is not None
+        return "steps" if own or self.learner.conditional != "log_linear" else "solved"
 
     @property
     def _dual_can(self) -> bool:
@@ -127,7 +138,7 @@ class StochasticModule(LatentModule):
             self.pair = self._make_pair(torch.zeros(size, dtype=score_dtype(one)).reshape(shape))
         if stage == "fit" and isinstance(self.epochs, DualEpochs):
             before, dual = self.turns, DualSteps(self.samples, self.learner.joint_, self.learner.C)
-            self.turns = Turns(self.learner, dual, self.epochs)
+            self.turns = Turns(self.learner, dual, self.epochs, self._theta_turn)
             if before is not None:  # trained once more
                 dual.load(before.dual.state())
 
@@ -159,7 +170,7 @@ class StochasticModule(LatentModule):
         default = self._default_for_w(w) if pair.linear_w else optimisers.default_for_module(w)
         schedule_w = self.scheduler if self.norm == "l2" and self.turns is None else None  # dual averaging and dual steps have no rate
         self.steppers = [optimisers.stepper(w, default, own_w, schedule_w)]
-        if pair.p_theta is not None and pair.theta:
+        if pair.p_theta is not None and pair.theta and (self.turns is None or self.turns.theta == "steps"):
             theta = list(pair.p_theta.parameters())
             default = self._default_for_theta(theta) if pair.linear_theta else optimisers.default_for_module(theta)
             self.steppers.append(optimisers.stepper(theta, default, own_theta, self.scheduler))
@@ -171,7 +182,7 @@ class StochasticModule(LatentModule):
         return optimisers.default_for_linear_w(w, self.samples.candidates, self.learner, self.norm)
 
     def _default_for_theta(self, theta: list[nn.Parameter]) -> Stepper:
-        return optimisers.default_for_theta(theta, self.samples.candidates, 1.0 if self.turns is None else optimisers.BRISK)
+        return optimisers.default_for_theta(theta, self.samples.candidates)
 
     def on_fit_start(self) -> None:
         self.samples = self.samples.to(self.device)
@@ -233,12 +244,13 @@ class StochasticModule(LatentModule):
         """Once the gradients are there."""
 
     def _end_epoch(self, pair: Pair) -> None:
-        measured, moved = self._measured(), self._moving
-        objective, measures = measured.measure(self.samples)
-        passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
-        if self.turns is not None:
-            passes = self.turns.passes(pair)
-            measures |= {"gap": self.turns.end_epoch(pair, measured, objective, measures["loss"])}
+        moved = self._moving
+        if self.turns is None:
+            objective, measures = self._measured().measure(self.samples)
+            passes = 4 if pair.p_theta is not None else 2  # to learn and to measure, by each distribution
+        else:
+            objective, measures = self.turns.end_epoch(pair)
+            passes = self.turns.passes
         self.log_row(self.epochs.add(objective, measures, passes, time.perf_counter() - self._started))
         for stepper in moved:
             stepper.end_epoch(objective.value)

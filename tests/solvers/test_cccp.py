@@ -11,7 +11,7 @@ from lvmdc.solvers import StructuredHinge, Truth, latent_block
 from lvmdc.solvers.choice import convex_solver
 
 KINDS = [("one_slack", "strict"), ("one_slack", "self_paced"), ("n_slack", "strict"), ("n_slack", "eager"), ("n_slack", "self_paced")]
-KINDS += [("frank_wolfe", "strict"), ("frank_wolfe", "eager")]
+KINDS += [("one_slack", "full"), ("n_slack", "full"), ("frank_wolfe", "strict"), ("frank_wolfe", "eager")]
 kinds = pytest.mark.parametrize("kind", KINDS, ids=" ".join)
 
 

@@ -96,7 +96,7 @@ def test_gradients_agree_with_differences(problem):
     batch = samples.batch(torch.tensor([0, 2, 3]))
 
     def of_theta(t):
-        problem = objective._problem(batch, objective.p_w.scores(batch.candidates).detach())
+        problem = objective.theta_problem(batch, objective.p_w.scores(batch.candidates).detach())
         return problem.value(torch.func.functional_call(objective.p_theta, {"theta": t}, (batch.candidates, batch.y)).p)
 
     def of_w(v, warm):

@@ -45,7 +45,7 @@ def test_a_frozen_network_is_training_from_extracted_features():
     train(module, data, epochs=25)
     extracted = copy.copy(data)
     extracted.train, extracted.features = module.described(data.train), CNN("small_cnn", "roi", weights=None, stride=8)
-    plain = StochasticModule(DISC(J=0.01, **SETTINGS), **own)
+    plain = StochasticModule(DISC(J=0.01, **SETTINGS), dual=False, **own)
     train(plain, extracted, epochs=25)
     assert module.history()[-1]["objective"] == pytest.approx(plain.history()[-1]["objective"], rel=0.02)
 

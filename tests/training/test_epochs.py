@@ -46,44 +46,61 @@ def test_nothing_to_gain_is_enough():
 # ---- by turns ----------------------------------------------------------------------------------------------------
 
 
-def test_theta_has_its_turn_when_w_is_proven_and_w_again_when_theta_gains_no_more():
-    epochs = DualEpochs(tol=0.1, learns_theta=True)
+def test_w_is_proven_by_a_small_gap_without_a_gain_and_goes_on_after_theta_gained():
+    epochs = DualEpochs(tol=0.1)
     epochs.origin = 10.0
     assert epochs.ask(Bounds(5.0, origin=10.0, dual=4.0), value=5.0)
-    epochs.pass_on(5.0, 3.0, 8.0)
-    assert not epochs.turn_of_theta  # a gap of 1
+    assert not epochs.proven  # a gap of 1
     assert epochs.ask(Bounds(4.95, origin=10.0, dual=4.94), value=4.95)
-    epochs.pass_on(4.95, 3.0, 8.0)
+    assert epochs.proven
+    epochs.end_theta(2.0, w_value=4.5, value=6.0)
+    assert not epochs.proven
+    assert not epochs.converged
+    assert epochs.ask(Bounds(4.5, origin=10.0, dual=3.0), value=4.5)  # a gap of 1.5 will do where θ gained 2
+    assert epochs.ask(Bounds(4.5, origin=10.0, dual=4.49), value=4.5)
+    epochs.end_theta(0.01, w_value=4.5, value=6.0)
+    assert epochs.converged
+
+
+def test_the_turn_of_theta_ends_when_it_gains_no_more():
+    epochs = DualEpochs(tol=0.1)
+    epochs.origin, epochs.began = 10.0, [3.0]
     assert epochs.turn_of_theta
-    for value in (2.0, 1.0, 1.0, 1.0):
-        assert epochs.turn_of_theta
-        epochs.pass_on(4.5, value, 6.0)
-    assert not epochs.turn_of_theta
-    assert not epochs.converged  # it gained 2
+    assert [epochs.add_theta(value, 6.0) for value in (2.0, 1.0, 1.0, 1.0)] == [None, None, None, 2.0]
 
 
 def test_a_theta_that_is_never_still_gives_the_turn_back():
-    epochs = DualEpochs(tol=0.1, learns_theta=True)
-    epochs.origin, epochs.proven = 10.0, True
-    for t in range(51):
-        epochs.pass_on(5.0, 3.0 + t, 8.0)
-        assert epochs.turn_of_theta == (t < 50)
+    epochs = DualEpochs(tol=0.1)
+    epochs.origin, epochs.began = 10.0, [3.0]
+    assert [epochs.add_theta(3.0 + t, 8.0) is None for t in range(1, 51)] == [True] * 49 + [False]
 
 
 def test_h_waits_for_what_the_last_round_gained_and_with_eager_only_for_a_gain():
     bounds = Bounds(6.0, origin=10.0, dual=1.0)  # a gap of 5
-    assert not DualEpochs(tol=0.1, learns_theta=False).ask(bounds, value=6.0)
-    assert DualEpochs(tol=0.1, learns_theta=False, eager=True).ask(bounds, value=6.0)
+    assert not DualEpochs(tol=0.1).ask(bounds, value=6.0)
+    assert DualEpochs(tol=0.1, rounds="eager").ask(bounds, value=6.0)
+
+
+def test_in_full_rounds_h_waits_for_the_last_gap():
+    epochs = DualEpochs(tol=0.1, rounds="full")
+    for gap, moves in ((1.0, False), (0.06, False), (0.05, True)):  # half of the tolerance
+        assert epochs.ask(Bounds(5.0, origin=10.0, dual=5.0 - gap), value=3.0) == moves
+    assert not epochs.proven  # (13) fell by 7
+
+
+def test_nor_does_it_wait_in_full_rounds_where_the_origin_solves_the_held_problem():
+    epochs = DualEpochs(tol=0.1, rounds="full")
+    assert epochs.ask(Bounds(10.2, origin=10.0, dual=9.995), value=9.5)
 
 
 def test_where_the_origin_solves_the_held_problem_h_moves_by_a_w_that_lowers_the_latent_one():
-    epochs = DualEpochs(tol=0.1, learns_theta=False)
+    epochs = DualEpochs(tol=0.1)
     assert epochs.ask(Bounds(10.2, origin=10.0, dual=9.9), value=9.5)
     assert not epochs.proven
 
 
 def test_an_unfinished_one_says_how_far_w_may_be_from_its_optimum():
-    epochs = DualEpochs(tol=0.1, learns_theta=False)
+    epochs = DualEpochs(tol=0.1)
     epochs.origin = 10.0
     epochs.add(Objective(0.0, 0.0, 6.0, 0.0, C=1.0, beta=0.1), {"gap": 5.0}, passes=1, seconds=0.0)
     with pytest.warns(ConvergenceWarning, match="stopped after 1 epochs, but w may be 5 above the optimum"):
@@ -91,11 +108,11 @@ def test_an_unfinished_one_says_how_far_w_may_be_from_its_optimum():
 
 
 def test_the_state_is_all_that_another_needs():
-    epochs, other = DualEpochs(tol=0.1, learns_theta=True), DualEpochs(tol=0.1, learns_theta=True)
+    epochs, other = DualEpochs(tol=0.1), DualEpochs(tol=0.1)
     epochs.origin = 10.0
     epochs.ask(Bounds(5.0, origin=10.0, dual=4.99), value=5.0)
     epochs.ask(Bounds(5.0, origin=10.0, dual=4.99), value=5.0)
-    epochs.pass_on(5.0, 3.0, 8.0)
+    epochs.began = [3.0]
     other.load(epochs.state())
     assert vars(other) == vars(epochs)
     assert other.turn_of_theta
