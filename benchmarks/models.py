@@ -33,7 +33,7 @@ ROWS: dict[str, tuple[list[str], list[float]]] = {  # overrides, and values of C
     "kernel_map=fourier": (["kernel_map=fourier"], [10.0, 100.0, 1000.0]),
     "kernel_map=nystroem": (["kernel_map=nystroem"], [10.0, 100.0, 1000.0]),
     "linear, stochastic": (["solver=stochastic"], [1.0, 10.0]),
-    "linear, stochastic, dual": (["solver=stochastic", "solver.dual=true"], [1.0, 10.0]),
+    "linear, stochastic, dual=false": (["solver=stochastic", "solver.dual=false"], [1.0, 10.0]),
     "norm=l1": ([*STOCHASTIC, "solver.norm=l1"], [300.0, 1000.0]),
     "norm=group": ([*STOCHASTIC, "solver.norm=group"], [100.0, 300.0]),
     "prediction=mlp": ([*STOCHASTIC, "prediction=mlp"], [10.0, 100.0]),
