@@ -22,9 +22,9 @@ ThetaTurn = Literal["solved", "steps"] | None
 class Turns:
     """Block coordinate descent by mini-batches: w by dual steps while θ stands, then θ while w does.
 
-    A log-linear θ is solved at once, as by the exact solver, by passes over the whole set in chunks: what it needs to know of w is one
-    number a candidate, and like w it needs no rate. Any other has its optimizer take steps on batches. Each sees the average of the other,
-    which begins anew with every turn, and with h*.
+    A log-linear θ is solved at once, as by the exact solver, by passes over the whole set: what it needs beside the features are scores,
+    (T, K) numbers as α has, and like w it needs no rate. Any other has its optimizer take steps on batches. Each sees the average of the
+    other, which begins anew with every turn, and with h*.
 
     Args:
         epochs: says whose turn it is.

@@ -65,7 +65,7 @@ def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, the
             return objective.value(batch)
         p, scores = objective.p_theta.log_prob(batch.candidates, batch.y).exp(), objective.p_w.scores(batch.candidates)
         if theta_bound == "prediction":
-            return objective._problem(batch, scores.detach()).risk(p)
+            return objective.theta_problem(batch, scores.detach()).risk(p)
         each = objective.slacks(batch, scores, p) - objective.beta * batch.bound.diversity(p)
         return 0.5 * w.square().sum() + 0.5 * objective.J * theta.square().sum() + objective.C * each.mean()
 
