@@ -15,7 +15,7 @@ default, and `eager` ones h* moves on a rough w, and even the order of the sampl
 - test loss %: with its deviation over the folds. epochs, CPU s: of one fold.
 - agree: the objective within 2 %, and the test losses within one standard deviation of the exact one's.
 
-All takes some four minutes of one core for `strict`, eight for `full`.
+All takes some four minutes of one core for `strict`, seven for `full`.
 
     python benchmarks/stochastic.py [--folds 5] [--C 1 10] [--cccp strict] [--epochs 200]
 """
