@@ -6,6 +6,8 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.segments import segment_argmax, segment_max
 
+TIE = 1e-5  # scores of h that differ by a smaller share are equal: rounding and the last digits of the features must not choose h*
+
 
 def best(candidates: Candidates, values: Tensor) -> tuple[Tensor, Tensor]:
     """argmax over (y, h) of values (T, K): the class (n,) and the packed row (n,) of each sample, the first if several tie.
@@ -36,12 +38,13 @@ def own_class(candidates: Candidates, values: Tensor, y: Tensor) -> Tensor:
 
 
 def best_of_class(candidates: Candidates, values: Tensor, y: Tensor) -> Tensor:
-    """argmax over h of values (T, K) under the sample's own class y: the packed row (n,). The h* of Algorithm 1.
+    """argmax over h of values (T, K) under the sample's own class y: the packed row (n,). The h* of Algorithm 1, the first one that is
+    as good as the best but for `TIE`.
 
     >>> best_of_class(Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 3.0], [1.0, 2.0]]), torch.tensor([0]))
     tensor([1])
     """
-    return segment_argmax(own_class(candidates, values, y), candidates.counts)
+    return segment_argmax(own_class(candidates, values, y), candidates.counts, TIE)
 
 
 def top_k(candidates: Candidates, values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -36,15 +36,21 @@ def segment_max(values: Tensor, counts: Tensor) -> Tensor:
     return torch.segment_reduce(values, "max", lengths=counts, axis=0, unsafe=True)
 
 
-def segment_argmax(values: Tensor, counts: Tensor) -> Tensor:
+def segment_argmax(values: Tensor, counts: Tensor, tie: float = 0.0) -> Tensor:
     """The packed row where each sample's maximum lies, the first one if several tie, (T,) → (n,).
+
+    Args:
+        tie: values that are below the maximum by at most this share of it tie.
 
     >>> segment_argmax(torch.tensor([1.0, 2.0, 5.0, 5.0]), torch.tensor([2, 2]))
     tensor([1, 2])
+    >>> segment_argmax(torch.tensor([1.99, 2.0]), torch.tensor([2]), tie=0.1)
+    tensor([0])
     """
     values = values.detach()
     rows = len(values)
-    is_max = values == segment_max(values, counts).repeat_interleave(counts, dim=0)
+    peak = segment_max(values, counts)
+    is_max = values >= (peak - tie * peak.abs() if tie else peak).repeat_interleave(counts, dim=0)
     # Rows are exact in float64 up to 2^53; segment_reduce takes floating point only.
     position = torch.arange(rows, 0, -1, device=values.device, dtype=torch.float64)
     found = segment_max(position * is_max, counts)

@@ -7,7 +7,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.data.scenes import SceneSet
 from lvmdc.labelled_boxes import LabelledBoxes
 from lvmdc.losses.overlap import box_iou
-from lvmdc.solvers.start import Init, starting_weights
+from lvmdc.solvers.initial import Init, starting_weights
 
 KINDS: dict[str, Init] = {"most central": "central", "random": "uniform"}
 

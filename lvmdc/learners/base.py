@@ -23,7 +23,8 @@ from lvmdc.learners.training import Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
 from lvmdc.memory import memory_budget
 from lvmdc.solvers.choice import Rounds, WSolver
-from lvmdc.solvers.start import Init
+from lvmdc.solvers.initial import Init, most_probable, starting_weights
+from lvmdc.solvers.likelihood_start import likelihood_posterior
 
 
 class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
@@ -37,15 +38,17 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         C: weight of the mean slack in (11).
         tol: ε; learning stops when an outer iteration lowers the objective by less than C·ε. Below 1e-5 the scores of class
             blocks are in float64, whatever the features are in.
-        init: the first h*: `random`, `central` (needs boxes), `uniform` (the mean of all candidates) or `given` (`fit(..., h_init=…)`).
+        init: the start: `likelihood`, the posterior of h under the most likely model of the labels (see `likelihood_posterior`), which
+            depends neither on a seed nor on the last digit of the features; `central` (needs boxes), `random`, `uniform` (the mean of all
+            candidates) or `given` (`fit(..., h_init=…)`).
         seed: of everything random.
         n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.
         max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
         solver: of (14): `n_slack`, the fastest; `one_slack`, the cutting plane of the paper; `frank_wolfe`, a few samples at a time; or
             `pegasos`, stochastic subgradients, for a `tol` of some percent.
-        cccp: of (13): `strict` solves (14) before h* moves, as exactly as h* still moves; `full` to the end, as in Algorithm 1, which is
-            slower, mostly ends higher, and does not depend on who solves it; `eager` moves h* after every pass that lowered (13), which
-            is faster and ends lower, but forgets a good start; `self_paced` begins with the samples that w explains well.
+        cccp: of (13): `full` solves (14) to its tolerance before h* moves, as in Algorithm 1, so that the end hardly depends on rounding or
+            on the solver; `strict` solves it only as exactly as h* still moves, `eager` moves h* after every pass that lowered (13): both
+            are faster and may end lower, but follow the last digit; `self_paced` begins with the samples that w explains well.
         n_classes: K; one more than the highest y where not given.
         joint: a joint feature map of one's own; class blocks where not given.
         memory_budget: bytes for Δ between candidates, and as many for what the solver copies of features on disk; a quarter of what is
@@ -62,12 +65,12 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         loss: Loss | None = None,
         C: float = 1.0,
         tol: float = 1e-3,
-        init: Init = "random",
+        init: Init = "likelihood",
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 50,
         solver: WSolver = "n_slack",
-        cccp: Rounds = "strict",
+        cccp: Rounds = "full",
         n_classes: int | None = None,
         joint: JointFeatureMap | None = None,
         memory_budget: int | None = None,
@@ -115,8 +118,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         """Check everything and make ready for `step`, as `fit` does first."""
         if checks.check_candidates(candidates).shard is not None:
             self.check_over_ranks()
-        given = self.checked(candidates, y, h, h_init, seed)
-        self._training = self._make_training(given.candidates, given.y, given.known, given.allowed, given.start)
+        self._training = self._make_training(self.checked(candidates, y, h, h_init, seed))
         self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
         self._begin()
 
@@ -166,9 +168,20 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         self._check_fitted("objective_")
         return self.history_[-1]["objective"]
 
-    def _make_training(self, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor) -> Any:
+    def start_posterior(self, samples: checks.Checked) -> Tensor:
+        """(T,) in float64: the belief about h at the start, as `init` names it; sums to one over each sample."""
+        if self.init == "likelihood":
+            return likelihood_posterior(samples.candidates, samples.y, self.joint_, samples.known)
+        return starting_weights(self.init, samples.candidates, samples.allowed, self.seed_, samples.start, samples.known)
+
+    def start_truth(self, samples: checks.Checked) -> Tensor:
+        """(T,) in float64: the first h* of CCCP, of `likelihood` the most probable one; sums to one over each sample."""
+        p = self.start_posterior(samples)
+        return most_probable(p, samples.candidates.counts) if self.init == "likelihood" else p
+
+    def _make_training(self, samples: checks.Checked) -> Any:
         """The working parts; a learner whose w block is another makes its own, with what `step` and `begin` read of them."""
-        return Training(self, candidates, y, known, allowed, given)
+        return Training(self, samples)
 
     @abstractmethod
     def _begin(self) -> None:

@@ -20,11 +20,11 @@ from lvmdc.learners.blocks import BlockLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import Objective
 from lvmdc.solvers.choice import Rounds, WSolver
+from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import lengthen, log_linear_lbfgs
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd
-from lvmdc.solvers.start import Init
 
 ThetaSolver = Literal["lbfgs", "ssd"]
 COOLING = 2 / 3  # of β, an outer iteration
@@ -82,12 +82,12 @@ class DISC(BlockLearner):
         J: float = 0.1,
         beta: float = 0.1,
         tol: float = 1e-3,
-        init: Init = "random",
+        init: Init = "likelihood",
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 50,
         solver: WSolver = "n_slack",
-        cccp: Rounds = "strict",
+        cccp: Rounds = "full",
         anneal: float = 0.0,
         theta_bound: ThetaBound = "prediction",
         theta_solver: ThetaSolver = "lbfgs",

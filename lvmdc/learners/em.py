@@ -16,11 +16,11 @@ from lvmdc.learners.soft import SoftLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
 from lvmdc.solvers.hinge import Point
+from lvmdc.solvers.initial import Init
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.one_slack import Solution
 from lvmdc.solvers.quasi_newton import quasi_newton
-from lvmdc.solvers.start import Init
 
 Decision = Literal["marginal", "joint"]
 
@@ -54,7 +54,7 @@ class EM(SoftLearner):
         loss: Loss | None = None,
         C: float = 1.0,
         tol: float = 1e-3,
-        init: Init = "random",
+        init: Init = "likelihood",
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 100,

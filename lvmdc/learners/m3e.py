@@ -17,10 +17,10 @@ from lvmdc.losses import Loss
 from lvmdc.objective import half_square
 from lvmdc.solvers.bundle import bundle
 from lvmdc.solvers.hinge import Point
+from lvmdc.solvers.initial import Init
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
 from lvmdc.solvers.one_slack import Solution
-from lvmdc.solvers.start import Init
 
 
 class M3E(SoftLearner):
@@ -52,7 +52,7 @@ class M3E(SoftLearner):
         C: float = 1.0,
         alpha: float = 2.0,
         tol: float = 1e-3,
-        init: Init = "random",
+        init: Init = "likelihood",
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 100,

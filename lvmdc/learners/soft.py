@@ -12,6 +12,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import ClassFirst, Conditional, ConditionalModel, Posterior, score_dtype
 from lvmdc.inference import best
 from lvmdc.learners.base import LatentLearner
+from lvmdc.learners.checks import Checked
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import half_square
 from lvmdc.solvers.cccp import LAST, SMALL
@@ -20,7 +21,6 @@ from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.likelihood import posterior
 from lvmdc.solvers.linear import LinearScores, Regularised, Risk, finite
 from lvmdc.solvers.one_slack import Solution, rounding
-from lvmdc.solvers.start import starting_weights
 
 # The first convex problem is solved until the gap is this share of what it gained, a later one to this share of what the last one gained.
 FIRST, FOLLOWING = 0.1, 0.5
@@ -125,10 +125,11 @@ class SoftLearner(LatentLearner):
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
-    def _make_training(self, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor) -> SoftTraining:
+    def _make_training(self, samples: Checked) -> SoftTraining:
+        candidates, y, known = samples.candidates, samples.y, samples.known
         space, risk = LinearScores(candidates, self.joint_), self._risk(candidates, y, known)
         bound = BoundLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
-        start = starting_weights(self.init, candidates, allowed, self.seed_, given, known)
+        start = self.start_posterior(samples)
         p = start.to(score_dtype(candidates))
         return SoftTraining(space, y, known, bound, risk, self.C, start, space.origin(), p, self.C * self.tol)
 

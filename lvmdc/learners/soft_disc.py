@@ -18,9 +18,9 @@ from lvmdc.losses import Loss
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import Objective, half_square
 from lvmdc.solvers.hinge import Point
+from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.soft import SoftProblem
-from lvmdc.solvers.start import Init, starting_weights
 
 ROUNDS = 5  # of L-BFGS in one outer iteration
 
@@ -75,7 +75,7 @@ class SoftDISC(DISC):
         beta: float = 0.5,
         temperature: float = 0.1,
         tol: float = 1e-3,
-        init: Init = "random",
+        init: Init = "likelihood",
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 50,
@@ -98,9 +98,10 @@ class SoftDISC(DISC):
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
-    def _make_training(self, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor) -> JointTraining:
+    def _make_training(self, samples: checks.Checked) -> JointTraining:
+        candidates, y, known = samples.candidates, samples.y, samples.known
         bound = BoundLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
-        start = starting_weights(self.init, candidates, allowed, self.seed_, given, known)
+        start = self.start_posterior(samples)
         w = torch.zeros(self.joint_.size(candidates), dtype=torch.float64, device=candidates.device)
         point = Point(w, self.joint_.scores_at_origin(candidates))
         return JointTraining(candidates, y, known, bound, start, point, start.to(score_dtype(candidates)))

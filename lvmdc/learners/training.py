@@ -8,18 +8,17 @@ import torch
 from torch import Tensor
 
 from lvmdc import distributed
-from lvmdc.candidates import Candidates
 from lvmdc.distributions import Conditional, score_dtype
 from lvmdc.inference import best
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.objective import Objective, half_square, slack
 from lvmdc.solvers.choice import latent_block
 from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.start import starting_weights
 from lvmdc.solvers.truth import Truth
 
 if TYPE_CHECKING:
     from lvmdc.learners.base import LatentLearner
+    from lvmdc.learners.checks import Checked
 
 # ε below which float32 cannot tell the gap: its scores are off by 1e-7 of ‖w‖ ‖Ψ‖, and dual steps at such scores go back and forth.
 FINE = 1e-5
@@ -28,12 +27,13 @@ FINE = 1e-5
 class Training:
     """What a learner works with between `begin` and the last `step`: bound loss, w block, and the current P_θ as probabilities `p` (T,)."""
 
-    def __init__(self, learner: LatentLearner, candidates: Candidates, y: Tensor, known: Tensor, allowed: Tensor, given: Tensor):
-        self.candidates, self.y, self.known, self.C = candidates, y, known, learner.C
+    def __init__(self, learner: LatentLearner, samples: Checked):
+        candidates, y, known = self.candidates, self.y, self.known = samples.candidates, samples.y, samples.known
+        self.C = learner.C
         self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
         joint = learner.joint_.precise() if learner.tol < FINE else learner.joint_
         self.hinge = StructuredHinge(candidates, y, joint, learner.C, known, learner.memory_budget)
-        self.start = starting_weights(learner.init, candidates, allowed, learner.seed_, given, known)
+        self.start = learner.start_truth(samples)
         truth = Truth(self.hinge, self.start)
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
         self.p = self._start = self.start.to(score_dtype(candidates))

@@ -6,6 +6,7 @@ from lvmdc.solvers.eager import EagerCCCP
 from lvmdc.solvers.frank_wolfe import FrankWolfe
 from lvmdc.solvers.full import FullCCCP
 from lvmdc.solvers.hinge import Point, StructuredHinge
+from lvmdc.solvers.initial import Init, starting_weights
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import log_linear_lbfgs
 from lvmdc.solvers.n_slack import NSlack
@@ -14,7 +15,6 @@ from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.soft import SoftProblem
 from lvmdc.solvers.ssd import ssd, subgradient
-from lvmdc.solvers.start import Init, starting_weights
 from lvmdc.solvers.truth import Truth
 
 __all__ = [

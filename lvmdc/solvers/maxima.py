@@ -23,8 +23,8 @@ def class_maxima(scores: Array, losses: Array, starts: Array, counts: Array) -> 
 
 
 @njit(cache=True)
-def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Array) -> tuple[Array, Array]:  # pragma: no cover
-    """(n,), (n,): the first packed row of the greatest w·Ψ of each sample's own class, the known row where there is one; its score."""
+def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Array, tie: float) -> tuple[Array, Array]:  # pragma: no cover
+    """(n,), (n,): h* as `lvmdc.inference.best_of_class` has it, the known row where there is one; its score."""
     row = np.empty(len(counts), np.int64)
     value = np.empty(len(counts), np.float64)
     for i in range(len(counts)):
@@ -32,7 +32,11 @@ def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Arr
         for t in range(starts[i] + 1, starts[i] + counts[i]):
             if scores[t, k] > scores[top, k]:
                 top = t
-        row[i] = known[i] if known[i] >= 0 else top
+        least = scores[top, k] - tie * abs(scores[top, k])
+        first = starts[i]
+        while scores[first, k] < least:
+            first += 1
+        row[i] = known[i] if known[i] >= 0 else first
         value[i] = scores[row[i], k]
     return row, value
 

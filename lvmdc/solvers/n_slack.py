@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmdc.inference import TIE
 from lvmdc.solvers import kernels, maxima
 from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.one_slack import Met, Solution, rounding
@@ -215,7 +216,7 @@ class NSlack:
         known = np.where(p.used, planes, -np.inf).max(axis=1)
         self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
         half = 0.5 * float(w @ w)
-        rows, own = maxima.own_maxima(scores, self._y, self._known, self._starts, self._counts)
+        rows, own = maxima.own_maxima(scores, self._y, self._known, self._starts, self._counts, TIE)
         found = Pass(
             point,
             torch.from_numpy(rows).to(hinge.y.device),

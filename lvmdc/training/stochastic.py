@@ -13,7 +13,6 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.inference import best_of_class
 from lvmdc.learners import DISC, LatentLearner, SoftDISC, Supervised
-from lvmdc.solvers.start import starting_weights
 from lvmdc.training import optimisers
 from lvmdc.training.batch_objective import BatchObjective, batch_objective, delta_at
 from lvmdc.training.batches import TrainingSet
@@ -127,8 +126,7 @@ class StochasticModule(LatentModule):
             given = learner.checked(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
             if isinstance(learner, DISC):
                 learner.begin_theta(given.candidates)
-            start = starting_weights(learner.init, given.candidates, given.allowed, learner.seed_, given.start, given.known)
-            parts = (learner.loss_, learner.n_classes_, start, given.known, learner.memory_budget)
+            parts = (learner.loss_, learner.n_classes_, learner.start_truth(given), given.known, learner.memory_budget)
             self.samples = TrainingSet(given.candidates, given.y, *parts)
         if self.pair is None:
             one = self.samples.candidates.subset([0])

@@ -56,9 +56,9 @@ def test_after_another_c_w_and_the_posterior_take_turns_after_few_rounds(monkeyp
 
     monkeypatch.setattr(CCCP, "run", lambda self, *given: rounds.append(0) or run(self, *given))
     monkeypatch.setattr(CCCP, "round", counted)
-    DISC(LOSSES["zero_one"], C=10.0, tol=1e-5).fit(p.candidates, p.y)
+    DISC(LOSSES["zero_one"], C=10.0, tol=1e-5, init="random", cccp="strict").fit(p.candidates, p.y)
     assert max(rounds) > PATH_ROUNDS  # or the limit would not show
-    soft, hard = (DISC(LOSSES["zero_one"], C=C, tol=1e-5) for C in (0.001, 10.0))
+    soft, hard = (DISC(LOSSES["zero_one"], C=C, tol=1e-5, init="random", cccp="strict") for C in (0.001, 10.0))
     soft.fit(p.candidates, p.y)
     rounds.clear()
     hard.go_on_from(soft)

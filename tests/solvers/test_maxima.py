@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
-from lvmdc.solvers.maxima import missing
+from lvmdc import Candidates
+from lvmdc.segments import segment_argmax
+from lvmdc.solvers.maxima import missing, own_maxima
 
 M = 5  # planes that a sample can have
 
@@ -33,3 +36,19 @@ def test_planes_to_add_are_the_greatest_that_beat_the_mixture_and_are_not_known(
         total = rng.integers(4, size=n) / 4  # zero: a sample that does not count
         found = missing(value, where, mixed, row, cls, count, total, most)
         assert list(zip(*(f.tolist() for f in found), strict=True)) == sorted_missing(value, where, mixed, row, cls, count, total, most)
+
+
+@pytest.mark.parametrize("tie", [0.0, 1e-2])
+def test_h_star_is_the_first_that_is_as_good_as_the_best_and_the_same_in_both_implementations(tie):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 9, 40)
+    starts, y = np.cumsum(counts) - counts, rng.integers(3, size=40)
+    scores = rng.integers(-3, 4, size=(counts.sum(), 3)) + 1e-3 * rng.standard_normal((counts.sum(), 3))
+    rows, value = own_maxima(scores, y, np.full(40, -1), starts, counts, tie)
+    c = Candidates(torch.zeros(len(scores), 1), counts)
+    own = torch.from_numpy(scores).gather(1, torch.from_numpy(y)[c.sample, None])[:, 0]
+    assert segment_argmax(own, c.counts, tie).tolist() == rows.tolist()
+    for i in range(40):
+        here = scores[starts[i] : starts[i] + counts[i], y[i]].tolist()
+        assert rows[i] == starts[i] + next(h for h, s in enumerate(here) if s >= max(here) - tie * abs(max(here)))
+        assert value[i] == scores[rows[i], y[i]]

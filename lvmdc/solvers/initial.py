@@ -1,4 +1,4 @@
-"""Where learning starts: the first h*, a named choice that is the same for every method."""
+"""Where learning starts: the first belief about h, a named choice that is the same for every method."""
 
 from typing import Literal, get_args
 
@@ -9,22 +9,23 @@ from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.losses.overlap import OverlapLoss
-from lvmdc.segments import segment_argmax, segment_sum
+from lvmdc.segments import segment_argmax, segment_max, segment_sum
 
-Init = Literal["central", "random", "uniform", "given"]
+Init = Literal["likelihood", "central", "random", "uniform", "given"]
+TIE = 1e-3  # probabilities that differ by a smaller share are equal
 
 
 def starting_weights(
     init: Init, candidates: Candidates, allowed: Tensor, seed: int = 0, given: Tensor | None = None, known: Tensor | None = None
 ) -> Tensor:
-    """(T,) how much of each candidate's Ψ the first truth holds; sums to one over each sample.
+    """(T,) the weight of each candidate at the start; sums to one over each sample. For the starts that do not look at the features.
 
     `random` takes one candidate at random; `central` the one of least expected overlap loss if all are equally likely, and
-    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,).
+    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,). See `likelihood_posterior` for `likelihood`.
 
     Args:
         allowed: (T,) whether a candidate is one that its sample's class has.
-        known: (n,) packed row of the true h where it is known, −1 where not; it goes before any choice.
+        known: (n,) packed row of the true h where it is known, −1 where not; it overrides any choice.
 
     >>> three = Candidates(torch.zeros(3, 1), [3], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [2, 0, 4, 2]])
     >>> starting_weights("central", three, torch.ones(3, dtype=torch.bool))
@@ -40,6 +41,16 @@ def starting_weights(
         fixed = torch.zeros_like(uniform).index_fill(0, known[known >= 0], 1.0)
         weights = torch.where((known >= 0)[candidates.sample], fixed, weights)
     return weights
+
+
+def most_probable(p: Tensor, counts: Tensor) -> Tensor:
+    """(T,): all weight on the most probable candidate of each sample, on the first one where several are as probable but for rounding.
+
+    >>> most_probable(torch.tensor([0.2, 0.3999999, 0.4, 1.0]), torch.tensor([3, 1]))
+    tensor([0., 1., 0., 1.])
+    """
+    best = segment_max(p, counts).repeat_interleave(counts)
+    return torch.zeros_like(p).index_fill(0, segment_argmax((p >= (1 - TIE) * best).to(p.dtype), counts), 1.0)
 
 
 def _starting_rows(init: Init, candidates: Candidates, allowed: Tensor, uniform: Tensor, seed: int, given: Tensor | None) -> Tensor:
