@@ -104,10 +104,10 @@ class _Problem:
 
     @staticmethod
     def of(candidates: Candidates, y: Tensor, joint: JointFeatureMap, known: Tensor) -> _Problem:
-        kind = ClassCoordinates if isinstance(joint, ClassBlocks) else Coordinates
+        coordinates = ClassCoordinates(candidates, y, joint) if isinstance(joint, ClassBlocks) else Coordinates(candidates, y, joint)
         allowed = segment_sum(joint.has(candidates, y).double(), candidates.counts)
         most = distributed.mean(candidates, torch.where(known >= 0, 0.0, allowed.log()))
-        return _Problem(candidates, y, known, kind(candidates, y, joint), float(most))
+        return _Problem(candidates, y, known, coordinates, float(most))
 
     def origin(self) -> _Point:
         v = torch.zeros(self.coordinates.size, dtype=torch.float64, device=self.candidates.device)
