@@ -11,8 +11,8 @@ from lvmdc.proposals import WindowGrid
 class Digits:
     """Six digits in clutter, `per_class` of each: candidates, labels, and the window nearest to the true box."""
 
-    def __init__(self, per_class: int = 30) -> None:
-        pictures = cluttered_digits(per_class=per_class)
+    def __init__(self, per_class: int = 30, seed: int = 0) -> None:
+        pictures = cluttered_digits(seed=seed, per_class=per_class)
         assert pictures.boxes is not None
         self.candidates = build_candidates(pictures, WindowGrid(), HOG(), cache_dir=None, progress=False)
         self.y: torch.Tensor = pictures.y
