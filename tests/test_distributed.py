@@ -8,10 +8,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from learners.problems import problem
+from learners.problems import Problem, problem, random_h, structural_svm
 
 from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, FunctionLoss, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.distributed import divide, gather, highest, load_shard, mean, own, row_mean, shard, total
+from lvmdc.learners.blocks import BlockLearner
 from lvmdc.mapped import is_mapped
 
 
@@ -20,29 +21,34 @@ def by_row(y1, h1, y2, h2):
     return torch.where(y1 == y2, (h1.double().sin() - h2.double().sin()).abs() / 2, 1.0)
 
 
-ONE_SLACK = {"C": 5.0, "tol": 1e-4, "seed": 3, "solver": "one_slack"}
+C, TOL = 5.0, 1e-6
+GAP = C * TOL  # the objective that each training is asked for, up to this
+CLOSE = 2 * (2 * GAP) ** 0.5  # (14) is strongly convex: two w within the gap of its optimum are no further apart
+SETTINGS = {"C": C, "tol": TOL, "seed": 3, "solver": "one_slack", "init": "given"}
 CASES = {
-    "LSVM": lambda: LSVM(LabelLoss(), **ONE_SLACK),
-    "LSVM overlap": lambda: LSVM(OverlapLoss(), **ONE_SLACK, init="central"),
-    "LSVM by row": lambda: LSVM(FunctionLoss(by_row, latent="row"), **ONE_SLACK, init="central"),
-    "ILSVM": lambda: ILSVM(ZeroOneLoss(), **ONE_SLACK),
-    "Supervised": lambda: Supervised(OverlapLoss(), **ONE_SLACK),
-    "DISC": lambda: DISC(ZeroOneLoss(), **ONE_SLACK, J=0.01, init="uniform"),
-    "DISC slack": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.01, theta_bound="slack", init="central"),
-    "DISC slack, few ties": lambda: DISC(OverlapLoss(), **ONE_SLACK | {"C": 1.0}, J=0.1, theta_bound="slack", init="central"),
-    "DISC two starts": lambda: DISC(OverlapLoss(), **ONE_SLACK, J=0.001, n_init=2),
+    "LSVM": lambda **others: LSVM(LabelLoss(), **SETTINGS | others),
+    "LSVM overlap": lambda **others: LSVM(OverlapLoss(), **SETTINGS | others),
+    "LSVM by row": lambda **others: LSVM(FunctionLoss(by_row, latent="row"), **SETTINGS | others),
+    "ILSVM": lambda **others: ILSVM(ZeroOneLoss(), **SETTINGS | others),
+    "Supervised": lambda **others: Supervised(OverlapLoss(), **SETTINGS | others),
+    "DISC": lambda **others: DISC(ZeroOneLoss(), J=0.01, **SETTINGS | others),
+    "DISC slack": lambda **others: DISC(OverlapLoss(), J=1.0, theta_bound="slack", **SETTINGS | others),
 }
-# Sums in another order differ in the last digits. Where L-BFGS meets a kink of `slack`, that may decide which way is taken, in one process
-# too: from the same state on every step is the same, but whole trainings may end elsewhere. With few ties they do not.
-SAME_WAY = [name for name in CASES if name != "DISC slack"]
-KNOWN = {"Supervised": slice(None), "DISC": slice(0, 9, 2)}  # samples whose h is told
+KNOWN = {"Supervised": slice(None), "DISC": slice(0, 9, 2)}  # samples whose h is given
+STARTS = ["random", "central", "uniform"]
+WEAK = {name: {"init": STARTS[i % 3], "tol": 1e-4} for i, name in enumerate(CASES)}  # trainings from a weak signal
 
 
-def samples(name):
-    p = problem(6 if name == "DISC slack, few ties" else 5, n=21, d=6, most=7, phi=4 if name.startswith("DISC slack") else 0)
+def samples(name, signal=6.0):
+    """Candidates, y, the known h, and a start that is wrong for a quarter of the samples.
+
+    Sums in another order differ in the last digit. With a strong signal no score is near another, so that every h* and every prediction is
+    the same whatever that digit is. With a weak signal some are near ties, and trainings over ranks may end in another local optimum.
+    """
+    p = problem(5, n=21, d=6, most=7, signal=signal, phi=4 if name == "DISC slack" else 0)
     h = torch.full_like(p.h, -1)
     h[KNOWN.get(name, slice(0))] = p.h[KNOWN.get(name, slice(0))]
-    return p.candidates, p.y, h
+    return p.candidates, p.y, h, torch.where(torch.arange(21) % 4 == 0, random_h(p, 0), p.h)
 
 
 def one_iteration(name):
@@ -54,20 +60,30 @@ def one_iteration(name):
 
 
 def rank(index, folder):
-    """All that is asked of two ranks, in one process each, since starting one takes longer than all of it."""
+    """All that the tests ask of two ranks, in one process each: to start one takes longer than all of it."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=index, world_size=2)
-    found = {"learned": {}, "state": {}, "second": {}, "resumed": {}, "refused": {}}
+    found = {"learned": {}, "state": {}, "second": {}, "resumed": {}, "refused": {}, "start": {}, "weak": {}}
     for name, make in CASES.items():
-        c, y, h = shard(*samples(name))
-        found["learned"][name] = make().fit(c, y, h).state_dict()
+        given = shard(*samples(name))
+        found["learned"][name] = make().fit(*given).state_dict()
         model = one_iteration(name)
         found["state"][name], found["second"][name] = deepcopy(model.state_dict()), model.step()  # θ moves in place
-        resumed = CASES[name]()
-        resumed.begin(c, y, h)
+        resumed = make()
+        resumed.begin(*given)
         resumed.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=True))
         found["resumed"][name] = resumed.step()
-    c, y, _ = shard(*samples("LSVM"))
+        c, y, h, _ = shard(*samples(name, signal=2.0))
+        found["weak"][name] = make(**WEAK[name]).fit(c, y, h).state_dict()
+    c, y, h, _ = shard(*samples("DISC", signal=2.0))
+    for init in STARTS:
+        model = CASES["DISC"](init=init)
+        model.begin(c, y, h)
+        found["start"][init] = gather(c, model._training.start, "candidates")
+    settings = {"init": "random", "tol": 1e-2}
+    found["several"] = CASES["DISC"](n_init=2, seed=3, **settings).fit(c, y, h).objective_
+    found["each"] = [CASES["DISC"](seed=seed, **settings).fit(c, y, h).objective_ for seed in (3, 4)]
+    c, y, _, _ = shard(*samples("LSVM"))
     found["counts"] = c.counts
     found["sums"] = total(c, torch.ones(3)), mean(c, y), highest(c, float(index)), gather(c, own(c, torch.arange(21), "samples"), "samples")
     loaded, labels = load_shard(folder / "set.npz", samples("LSVM")[1], mmap=True)
@@ -93,7 +109,7 @@ def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     for name in CASES:
         torch.save(one_iteration(name).state_dict(), folder / f"{name}.pt")
-    c, _, _ = samples("LSVM")
+    c = samples("LSVM")[0]
     c.save(folder / "set.npz")
     features = c.features.clone()
     features[-2, 0] = torch.nan
@@ -103,21 +119,28 @@ def ranks(tmp_path_factory):
     return [torch.load(folder / f"rank_{index}.pt", weights_only=True) for index in range(2)]
 
 
-@pytest.mark.parametrize("name", SAME_WAY)
+def assert_same_within_the_gap(learned, alone):
+    assert learned["history"][-1]["objective"] == pytest.approx(alone.objective_, abs=2 * GAP)
+    assert torch.allclose(learned["coef"], alone.coef_, rtol=0, atol=CLOSE)
+    assert torch.allclose(learned["training"]["p"], alone.state_dict()["training"]["p"], atol=1e-3)
+    if isinstance(alone, DISC):
+        assert torch.allclose(learned["theta"]["theta"], alone.model_.state_dict()["theta"], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", list(CASES))
 def test_two_ranks_learn_what_one_process_learns(ranks, name):
-    c, y, h = samples(name)
-    alone = CASES[name]().fit(c, y, h)
+    alone = CASES[name]().fit(*samples(name))
+    assert alone.converged_
     for found in ranks:
-        learned = found["learned"][name]
-        assert torch.allclose(learned["coef"], alone.coef_, rtol=0, atol=1e-6)
-        assert learned["converged"] == alone.converged_
-        assert len(learned["history"]) == alone.n_iter_
-        for one, two in zip(learned["history"], alone.history_, strict=True):
-            told = [k for k in two if k not in ("seconds", "passes")]  # a search that ends between two steps may take one more
-            assert {k: one[k] for k in told} == pytest.approx({k: two[k] for k in told}, abs=1e-6)
-        assert torch.allclose(learned["training"]["p"], alone.state_dict()["training"]["p"], atol=1e-6)
-        if isinstance(alone, DISC):
-            assert torch.allclose(learned["theta"]["theta"], alone.model_.state_dict()["theta"], atol=1e-6)
+        assert found["learned"][name]["converged"]
+        assert_same_within_the_gap(found["learned"][name], alone)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_first_iteration_of_two_ranks_is_that_of_one_process(ranks, name):
+    alone = one_iteration(name)
+    for found in ranks:
+        assert_same_within_the_gap(found["state"][name], alone)
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -130,21 +153,57 @@ def test_training_goes_on_over_another_number_of_ranks(ranks, name):
     pairs += [(found["resumed"][name], alone) for found in ranks]  # and two where one was
     for row, expected in pairs:
         assert row["iteration"] == 2
-        assert {k: v for k, v in row.items() if k != "seconds"} == pytest.approx(
-            {k: v for k, v in expected.items() if k != "seconds"}, abs=1e-6
-        )
+        assert row["objective"] == pytest.approx(expected["objective"], abs=2 * GAP)
+        for term in ("loss", "error", "entropy", "diversity"):
+            assert row[term] == pytest.approx(expected[term], abs=1e-3), term
+
+
+@pytest.mark.parametrize("init", STARTS)
+def test_the_start_over_two_ranks_is_that_of_one_process(ranks, init):
+    alone = CASES["DISC"](init=init)
+    alone.begin(*samples("DISC", signal=2.0)[:3])
+    for found in ranks:
+        assert torch.equal(found["start"][init], alone._training.start)
+
+
+def in_one_process(name, state):
+    """The training of one process with what two ranks learned from a weak signal."""
+    model = CASES[name](**WEAK[name])
+    model.begin(*samples(name, signal=2.0)[:3])
+    model.load_state_dict(state)
+    return model
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_the_first_w_over_two_ranks_is_that_of_one_process(ranks, name):
-    alone = one_iteration(name)
+def test_both_ranks_end_with_the_same_numbers_and_one_process_confirms_them(ranks, name):
+    """Where the signal is weak too, though trainings may end in another local optimum there than in one process."""
+    state, other = (found["weak"][name] for found in ranks)
+    assert torch.equal(state["coef"], other["coef"])
+    assert torch.equal(state["training"]["p"], other["training"]["p"])
+    assert state["converged"]
+    alone = in_one_process(name, state)
+    terms = alone._objective() if isinstance(alone, BlockLearner) else alone._training.objective()
+    row = {**terms.terms(), **alone._training.measures()}
+    assert row == pytest.approx({k: state["history"][-1][k] for k in row}, abs=1e-9)
+    assert all(done["decrease"] >= -1e-9 for done in state["history"])
+
+
+@pytest.mark.parametrize("name", ["LSVM", "LSVM overlap", "LSVM by row", "Supervised"])
+def test_two_ranks_end_at_the_optimum_of_their_last_convex_problem(ranks, name):
+    state = ranks[0]["weak"][name]
+    training = in_one_process(name, state)._training
+    c, h = training.candidates, training.imputed() - training.candidates.offsets
+    optimum, _ = structural_svm(Problem(c, training.y, h, 3), training.expected_loss().double().numpy(), h, C)
+    assert -1e-6 <= state["history"][-1]["objective"] - optimum <= C * WEAK[name]["tol"]
+
+
+def test_of_several_starts_over_two_ranks_the_lowest_is_kept(ranks):
     for found in ranks:
-        assert torch.allclose(found["state"][name]["coef"], alone.coef_, rtol=0, atol=1e-6)
-        assert torch.equal(found["state"][name]["coef"], ranks[0]["state"][name]["coef"])
+        assert found["several"] == min(found["each"])
 
 
 def test_ranks_hold_all_samples_once_and_sum_over_them(ranks):
-    c, y, _ = samples("LSVM")
+    c, y, _, _ = samples("LSVM")
     assert torch.equal(torch.cat([found["counts"] for found in ranks]), c.counts)
     for found in ranks:
         ones, average, most, whole = found["sums"]
@@ -157,7 +216,7 @@ def test_ranks_hold_all_samples_once_and_sum_over_them(ranks):
 
 def test_a_rank_reads_and_checks_its_own_part_of_a_file(ranks):
     for index, found in enumerate(ranks):
-        c, y, _ = samples("LSVM")
+        c, y, _, _ = samples("LSVM")
         first, last = (0, len(ranks[0]["counts"])) if index == 0 else (len(ranks[0]["counts"]), 21)
         features, boxes, counts, labels, mapped, same = found["loaded"]
         assert torch.equal(features, c.part(first, last).features)
