@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from learners.problems import Problem, problem, random_h, structural_svm
+from processes import start_ranks
 
 from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, FunctionLoss, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.distributed import divide, gather, highest, load_shard, mean, own, row_mean, shard, total
@@ -115,7 +115,7 @@ def ranks(tmp_path_factory):
     features[-2, 0] = torch.nan
     np.savez(folder / "nan.npz", features=features, counts=c.counts)
     np.savez(folder / "short.npz", features=c.features, counts=c.counts, phi=c.features[1:])
-    torch.multiprocessing.spawn(rank, (folder,), nprocs=2)
+    start_ranks(rank, folder)
     return [torch.load(folder / f"rank_{index}.pt", weights_only=True) for index in range(2)]
 
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from features.test_build import Counting
+from processes import start_ranks
 
 from lvmdc.data import cluttered_digits
 from lvmdc.features import build_candidates
@@ -40,7 +40,7 @@ def rank(index, folder):
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     killed(5, folder / "half")
-    torch.multiprocessing.spawn(rank, (folder,), nprocs=2)
+    start_ranks(rank, folder)
     return folder, [torch.load(folder / f"rank_{index}.pt", weights_only=True) for index in range(2)]
 
 

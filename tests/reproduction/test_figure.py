@@ -3,14 +3,13 @@
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from PIL import Image
+from processes import Script
 
 from lvmdc.reproduction import pool, report
 from lvmdc.reproduction.figure import RunsFailed, quoted, reproduce
@@ -66,20 +65,13 @@ def small(tmp_path, config, *overrides):
 
 def test_demo_runs_by_its_script_leaves_everything_and_repeats_nothing(tmp_path):
     folder = tmp_path / "results with spaces é"
-    command = [
-        sys.executable,
-        str(ROOT / "scripts" / "reproduce.py"),
-        "figure=demo",
-        *QUICK,
-        "examples=1",
-        "methods.Supervised=null",
-    ]
-    command += [f"out='{folder}'", f"paths.log_dir='{tmp_path}'", f"publish='{tmp_path / 'docs'}'"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "24 runs: 12 on 2 folds (LSVM 4, ILSVM 4, DISC 4) and 12 on 1 validation folds of each" in done.stdout
-    assert "0 of them are done already, 24 are left" in done.stdout
-    assert "held at most" in done.stdout
+    words = ["figure=demo", *QUICK, "examples=1", "methods.Supervised=null"]
+    words += [f"out='{folder}'", f"paths.log_dir='{tmp_path}'", f"publish='{tmp_path / 'docs'}'"]
+    code, shown = Script(tmp_path, ROOT / "scripts" / "reproduce.py", *words).end()
+    assert code == 0, shown
+    assert "24 runs: 12 on 2 folds (LSVM 4, ILSVM 4, DISC 4) and 12 on 1 validation folds of each" in shown
+    assert "0 of them are done already, 24 are left" in shown
+    assert "held at most" in shown
     for name in ("demo.png", "demo.pdf", "table.md", "table.html", "examples.html", "examples_zero_one.png", "examples_overlap.png"):
         assert (folder / name).stat().st_size > 0
     rows = list(csv.DictReader((folder / "runs.csv").open(encoding="utf-8")))

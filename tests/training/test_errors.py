@@ -1,7 +1,5 @@
 """Bad input gets one clear sentence, before any long work."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 import torch
 from hydra.errors import HydraException
 from PIL import Image
+from processes import train_script
 
 from lvmdc.training.checkpoint import check_fits, instantiate_trusted, read_checkpoint
 from lvmdc.training.errors import check_types, explain
@@ -19,11 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_mistake_on_the_command_line_ends_in_one_sentence_without_a_traceback(tmp_path):
-    command = [sys.executable, str(ROOT / "scripts" / "train.py"), "experiment=object_detectoin", f"paths.log_dir={tmp_path}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert done.returncode != 0
-    assert done.stderr.strip().splitlines()[-1].startswith("error: experiment=object_detectoin is not one of")
-    assert "Traceback" not in done.stderr
+    code, shown = train_script(tmp_path, "experiment=object_detectoin").end()
+    assert code != 0
+    assert shown.strip().splitlines()[-1].startswith("error: experiment=object_detectoin is not one of")
+    assert "Traceback" not in shown
 
 
 @pytest.mark.parametrize(
@@ -56,9 +54,9 @@ def test_setting_of_another_type_is_refused(override, sentence, config):
 
 
 def test_every_shipped_experiment_has_settings_of_the_right_types(config):
-    for path in (ROOT / "configs" / "experiment").glob("*.yaml"):
-        for solver in ("exact", "stochastic"):
-            check_types(config("train", f"experiment={path.stem}", f"solver={solver}"), ROOT / "configs")
+    for i, path in enumerate(sorted((ROOT / "configs" / "experiment").glob("*.yaml"))):
+        solver = [["solver=stochastic"], ["solver=exact"], []][i % 3]  # none: its own
+        check_types(config("train", f"experiment={path.stem}", *solver), ROOT / "configs")
 
 
 @pytest.mark.parametrize(

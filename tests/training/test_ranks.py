@@ -1,10 +1,9 @@
 """Training over two ranks, exact and by mini-batches: the numbers of one process, one set of files, and a way on when a rank is lost."""
 
+import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,48 +12,64 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from processes import ROOT, Script, train_script
+from training.noise import hold_until
 
 from lvmdc.training.run import train
 
-ROOT = Path(__file__).resolve().parents[2]
 TRAIN = str(ROOT / "scripts" / "train.py")
-PROBLEM = [
-    "experiment=object_detection", "data.pictures.per_class=12", "loss=zero_one", "method.C=5", "method.J=0.01", "method.tol=0.0001",
-    "method.solver=one_slack", "method.cccp=strict", "method.init=random", "extras.progress=false", "extras.threads=1",
-    "callbacks=checkpoint", "logger=csv",
+SAMPLES = [
+    "data=direct", "+data.samples._target_=training.noise.Noise", "+data.samples.signal=6.0", "extras.progress=false",
+    "extras.threads=1", "callbacks=checkpoint", "logger=csv", "method.C=5",
 ]  # fmt: skip
+TOL = 1e-6
+# β falls by a third an iteration from 0.5 to 0.1, and learning does not end before: every machine makes five iterations or more.
+LEAST = 5
+EXACT = [
+    *SAMPLES, "loss=zero_one", "method.J=0.1", f"method.tol={TOL}", "method.solver=one_slack",
+    "method.cccp=strict", "method.init=uniform", "method.anneal=0.5", "method.beta=0.1",
+]  # fmt: skip
+EPOCHS = 12
 BATCHES = [
-    "data=direct", "+data.samples._target_=training.noise.Noise", "solver=stochastic", "data.batch_size=4", "loss=overlap", "method.C=5",
-    "method.J=0.01", "method.tol=1e-9", "trainer.max_epochs=60", "extras.progress=false", "extras.threads=1", "extras.report=false",
-    "callbacks=checkpoint", "logger=csv",
+    *SAMPLES, "solver=stochastic", "data.batch_size=4", "loss=overlap", "method.J=0.01", "method.tol=1e-9", f"trainer.max_epochs={EPOCHS}",
+    "extras.report=false",
 ]  # fmt: skip
 RANKS = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.strategy.timeout=60"]
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", TRAIN]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
 PATIENCE = 300  # seconds, on a busy machine
 
 
-def started(folder: Path, *words: str, problem: list[str] = PROBLEM) -> subprocess.Popen:
-    words = (sys.executable, *words, *problem, f"paths.log_dir={folder}")
-    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+def lightning(folder: Path, *words: str) -> Script:
+    """Two ranks, the second of which is started by the first."""
+    return train_script(folder, *words)
 
 
-def run(folder: Path, *words: str, problem: list[str] = PROBLEM) -> str:
-    job = started(folder, *words, problem=problem)
-    shown, _ = job.communicate(timeout=PATIENCE)
-    assert job.returncode == 0, shown
+def torchrun(folder: Path, *words: str) -> Script:
+    """Two ranks, both of which are started by torchrun."""
+    start = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", TRAIN]
+    return Script(folder, *start, *words, f"paths.log_dir={folder}", module=True)
+
+
+def finished(script: Script) -> str:
+    code, shown = script.end(PATIENCE)
+    assert code == 0, shown
     return shown
 
 
-def broken(folder: Path, signum: int, start: list[str], *words: str, problem: list[str] = PROBLEM) -> tuple[str, int]:
-    """A job of two ranks, the second of which gets a signal after the first checkpoint: what it showed, and which process that was."""
-    job = started(folder, *start, *RANKS, *words, problem=problem)
-    wait_for(lambda: rank_of(job, 1))
+def broken(folder: Path, signum: int, launch: Callable[..., Script], *words: str) -> tuple[str, int]:
+    """A job of two ranks, the second of which gets a signal after the first checkpoint: what it showed, and which process that was.
+
+    Both ranks wait in their second epoch until the signal was sent.
+    """
+    job = launch(folder, *words, *hold_until(folder / "signal sent"))
+    wait_for(lambda: rank_of(job, 1) or not job.running)
     hit = rank_of(job, 1)
-    wait_for(lambda: list(folder.glob("*/runs/*/checkpoints/last.ckpt")) or job.poll() is not None)
+    wait_for(lambda: list(folder.glob("*/runs/*/checkpoints/last.ckpt")) or not job.running)
     os.kill(hit, signum)
-    shown, _ = job.communicate(timeout=PATIENCE)
-    assert job.returncode != 0, shown
+    (folder / "signal sent").touch()
+    code, shown = job.end(PATIENCE)
+    assert code != 0, shown
+    assert len(learned(folder)["history"]) == 1
+    assert f"ckpt_path='{only(folder, LAST)}'" in shown
     return shown, hit
 
 
@@ -62,16 +77,20 @@ def wait_for(what: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
-def rank_of(job: subprocess.Popen, rank: int) -> int:
+def rank_of(job: Script, rank: int) -> int:
     """The process of a rank that Lightning or torchrun started from the job; 0 where there is none yet."""
-    for process in psutil.Process(job.pid).children(recursive=True):
-        with suppress(psutil.Error):  # it may have ended meanwhile
-            if TRAIN in process.cmdline() and process.environ().get("LOCAL_RANK") == str(rank):
-                return process.pid
+    with suppress(psutil.Error):  # it may have ended meanwhile
+        for process in psutil.Process(job.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if TRAIN in process.cmdline() and process.environ().get("LOCAL_RANK") == str(rank):
+                    return process.pid
     return 0
+
+
+LAST = "*/runs/*/checkpoints/last.ckpt"
 
 
 def only(folder: Path, pattern: str) -> Path:
@@ -80,73 +99,64 @@ def only(folder: Path, pattern: str) -> Path:
 
 
 def learned(folder: Path) -> dict:
-    return torch.load(only(folder, "*/runs/*/checkpoints/last.ckpt"), weights_only=True)["lvmdc"]["learned"]
+    return torch.load(only(folder, LAST), weights_only=True)["lvmdc"]["learned"]
 
 
-def assert_same(folder: Path, alone: Path) -> None:
-    """w, θ, every row of the history and the measures of two runs."""
+def assert_same(folder: Path, alone: Path, gap: float) -> None:
+    """Two trainings end in the same objective and the same measures, up to the gap, and in w and θ that are as near as that asks for."""
     two, one = learned(folder), learned(alone)
-    assert [row["objective"] for row in two["history"]] == pytest.approx([row["objective"] for row in one["history"]], abs=1e-6)
-    assert torch.allclose(two["coef"], one["coef"], rtol=0, atol=1e-6)
-    assert torch.allclose(two["theta"]["theta"], one["theta"]["theta"], rtol=0, atol=1e-6)
+    assert two["history"][-1]["objective"] == pytest.approx(one["history"][-1]["objective"], abs=2 * gap)
+    assert torch.allclose(two["coef"], one["coef"], rtol=0, atol=2 * (2 * gap) ** 0.5)
+    assert torch.allclose(two["theta"]["theta"], one["theta"]["theta"], rtol=0, atol=1e-3)
     results = [json.loads((only(f, "*/runs/*") / "results.json").read_text()) for f in (folder, alone)]
-    assert results[0] == pytest.approx(results[1], abs=1e-6)
+    assert results[0] == pytest.approx(results[1], abs=2 * gap + 1e-6)
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("alone")
-    run(folder, TRAIN)
-    assert len(learned(folder)["history"]) >= 3, "the problem is too easy to be interrupted"
+def in_this_process(folder: Path, config, words: list[str], *more: str) -> Path:
+    run = only(folder, "*/runs/*") if more else folder / "train" / "runs" / "alone"
+    train(config("train", *words, f"paths.log_dir={folder}", f"paths.output_dir={run}", *more))
     return folder
 
 
-def test_two_ranks_of_torchrun_learn_what_one_process_learns_and_write_it_once(tmp_path, alone):
-    shown = run(tmp_path, *TORCHRUN, *RANKS)
-    assert_same(tmp_path, alone)
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, config):
+    folder = in_this_process(tmp_path_factory.mktemp("alone"), config, EXACT)
+    assert len(learned(folder)["history"]) >= LEAST
+    return folder
+
+
+def test_a_rank_that_does_not_answer_ends_the_job_in_bounded_time_and_two_of_torchrun_go_on_and_write_once(tmp_path, alone):
+    shown, silent = broken(tmp_path, signal.SIGSTOP, lightning, *EXACT, *RANKS, "trainer.strategy.timeout=25")
+    assert "did not answer within 25 s" in shown
+    wait_for(lambda: not psutil.pid_exists(silent))  # it does not stay behind
+    shown = finished(torchrun(tmp_path, *EXACT, *RANKS, f"ckpt_path={only(tmp_path, LAST)}"))
+    assert_same(tmp_path, alone, 5 * TOL)
     folder = only(tmp_path, "*/runs/*")
-    assert len(json.loads((folder / "run.json").read_text())) == 1
+    assert len(json.loads((folder / "run.json").read_text())) == 2  # the broken run and this one
     assert shown.count("run folder") == (folder / "run.log").read_text().count("run folder") == 1
-    rows = [(f / "csv" / "metrics.csv").read_text().splitlines() for f in (folder, only(alone, "*/runs/*"))]
-    assert len(rows[0]) == len(rows[1])
+    with (folder / "csv" / "metrics.csv").open() as file:
+        steps = [row["step"] for row in csv.DictReader(file) if row["train/objective"]]
+    assert len(steps) == len(set(steps)) == len(learned(tmp_path)["history"]) - 1  # those after the first checkpoint
     assert (folder / "report.html").exists()
 
 
-def test_a_killed_rank_ends_the_job_with_the_way_on_and_one_process_goes_on(tmp_path, alone):
-    shown, _ = broken(tmp_path, signal.SIGKILL, [TRAIN])
-    checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
+def test_a_killed_rank_ends_the_job_with_the_way_on_and_one_process_goes_on(tmp_path, alone, config):
+    shown, _ = broken(tmp_path, signal.SIGKILL, lightning, *EXACT, *RANKS)
     assert "To go on:" in shown
-    assert f"ckpt_path='{checkpoint}'" in shown
-    assert 1 <= len(learned(tmp_path)["history"]) < len(learned(alone)["history"])
-    run(tmp_path, TRAIN, f"ckpt_path={checkpoint}")
-    assert_same(tmp_path, alone)
+    in_this_process(tmp_path, config, EXACT, f"ckpt_path={only(tmp_path, LAST)}")
+    assert_same(tmp_path, alone, 5 * TOL)
 
 
-def test_a_rank_that_does_not_answer_ends_the_job_in_bounded_time_and_two_go_on(tmp_path, alone):
-    shown, silent = broken(tmp_path, signal.SIGSTOP, [TRAIN], "trainer.strategy.timeout=25")
-    checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
-    assert "did not answer within 25 s" in shown
-    assert f"ckpt_path='{checkpoint}'" in shown
-    wait_for(lambda: not psutil.pid_exists(silent))  # it does not stay behind
-    run(tmp_path, TRAIN, *RANKS, f"ckpt_path={checkpoint}")
-    assert_same(tmp_path, alone)
-
-
-@pytest.fixture(scope="module")
-def alone_by_batches(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("alone by batches")
-    run(folder, TRAIN, problem=BATCHES)
-    return folder
-
-
-def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go_on_as_one_process_would(tmp_path, alone_by_batches):
-    shown, _ = broken(tmp_path, signal.SIGKILL, TORCHRUN, problem=BATCHES)
-    checkpoint = only(tmp_path, "*/runs/*/checkpoints/last.ckpt")
+def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go_on_as_one_process_would(tmp_path, config):
+    (tmp_path / "alone").mkdir()
+    alone = in_this_process(tmp_path / "alone", config, BATCHES)
+    assert len(learned(alone)["history"]) == EPOCHS
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    shown, _ = broken(folder, signal.SIGKILL, torchrun, *BATCHES, *RANKS)
     assert "To go on:" in shown
-    assert f"ckpt_path='{checkpoint}'" in shown
-    assert 1 <= len(learned(tmp_path)["history"]) < len(learned(alone_by_batches)["history"])
-    run(tmp_path, TRAIN, *RANKS, f"ckpt_path={checkpoint}", problem=BATCHES)
-    assert_same(tmp_path, alone_by_batches)
+    finished(lightning(folder, *BATCHES, *RANKS, f"ckpt_path={only(folder, LAST)}"))
+    assert_same(folder, alone, 1e-6)  # the same steps in the same order, however far they are from the end
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from learners.problems import problem
+from processes import start_ranks
 from torch import nn
 from training.noise import Noise
 
@@ -109,7 +109,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     for name in RESUMED:
         train(name, short(name))[1].save_checkpoint(folder / f"{name}.ckpt")
-    torch.multiprocessing.spawn(rank, (folder,), nprocs=2)
+    start_ranks(rank, folder)
     return folder
 
 
