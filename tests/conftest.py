@@ -1,8 +1,34 @@
-"""Shared fixtures. That this file stands here also puts `references` and `devkits` on the path of every test."""
+"""Shared fixtures and markers. That this file stands here also puts `references`, `devkits` and `processes` on the path of every test."""
+
+from pathlib import Path
 
 import pytest
 import torch
 from references import random_problem
+
+FOLDER = Path(__file__).parent
+# Folders and files whose tests solve or learn: their results depend on the order of a sum, and so on the CPU.
+NUMERICS = (
+    "chains/test_learners.py",
+    "learners/",
+    "solvers/",
+    "test_distributed.py",
+    "training/test_dual_steps.py",
+    "training/test_experiments.py",
+    "training/test_memory_budget.py",
+    "training/test_resume.py",
+    "training/test_soft_methods.py",
+    "training/test_stochastic_ranks.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(FOLDER) and item.path.relative_to(FOLDER).as_posix().startswith(NUMERICS):
+            item.add_marker("numerics")
+        if "ranks" in getattr(item, "fixturenames", ()):  # what two ranks found, which the first test that asks for it waits for
+            item.add_marker("slow")
+            item.add_marker("ranks")
 
 
 @pytest.fixture(autouse=True, scope="session")

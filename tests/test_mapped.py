@@ -71,6 +71,7 @@ def test_what_was_written_to_a_private_copy_of_a_file_is_not_thrown_away(tmp_pat
     assert bool((c.features == 1).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_a_pass_holds_no_more_of_a_file_than_a_chunk(tmp_path, monkeypatch, dtype):
     size = 1 << 25  # bytes
@@ -163,6 +164,7 @@ def test_a_folder_of_temporary_files_that_is_full_is_named(tmp_path, temporary, 
         c.subset([2, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scattered", [False, True])
 def test_gathered_rows_hold_no_more_of_a_file_than_they_may(tmp_path, monkeypatch, scattered):
     size = 1 << 27  # bytes

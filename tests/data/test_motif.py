@@ -30,6 +30,7 @@ def test_planted_sequences_repeat_by_seed_and_do_not_depend_on_how_many_there_ar
     assert few.text(0) != other.text(0)
 
 
+@pytest.mark.slow
 def test_planted_motif_is_learned_with_its_logo():
     found = planted_motifs(per_class=400)
     train, test = split_by_class(found.y)

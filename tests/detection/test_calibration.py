@@ -55,6 +55,7 @@ def test_a_class_in_one_picture_alone_is_calibrated_by_its_own_scores():
     assert torch.equal(calibrate(column, own, pytest.fail, 3), platt(own, column == 1))
 
 
+@pytest.mark.slow
 def test_what_is_said_to_be_likely_is_there_in_other_pictures_whatever_its_class():
     """Classes of which one is written far larger than the other, and noise that the detector learns by heart."""
     g = torch.Generator().manual_seed(7)

@@ -50,6 +50,7 @@ def test_constant_features_are_no_trouble():
     assert bool(Contrast(flat).direction(torch.tensor([1, -1])).isfinite().all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [DISC, LSVM])
 def test_more_starts_never_end_above_the_one_by_contrast(method, problem):
     candidates, column = problem

@@ -168,6 +168,7 @@ def test_two_jobs_that_make_the_same_at_once_do_not_disturb_each_other(tmp_path,
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_what_is_made_is_not_held_in_memory(tmp_path, monkeypatch):
     class Long(Counting):
         def describe(self, image, boxes):

@@ -12,6 +12,8 @@ from lvmdc.data import cluttered_digits
 from lvmdc.features import build_candidates
 from lvmdc.proposals import WindowGrid
 
+pytestmark = [pytest.mark.slow, pytest.mark.ranks]
+
 
 def made_by(features, cache):
     return build_candidates(cluttered_digits(per_class=2), WindowGrid(), features, cache, progress=False)

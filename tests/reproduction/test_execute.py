@@ -60,6 +60,7 @@ def test_supervised_learner_is_told_the_truth_and_no_other(small, digits):
     assert execute(weak, lies)["measures"]["objective"] == execute(weak, digits)["measures"]["objective"]
 
 
+@pytest.mark.slow
 def test_learner_that_does_not_converge_is_recorded_and_not_printed(small, digits, recwarn):
     run = next(r for r in plan_runs(small("lvmdc.DISC", C=(100.0,)), digits.key) if r.loss == "overlap")
     settings = tuple(sorted((dict(run.settings) | {"max_iter": 1, "tol": 1e-6}).items()))

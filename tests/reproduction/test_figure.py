@@ -63,6 +63,8 @@ def small(tmp_path, config, *overrides):
     return config("figure=demo", *QUICK, *out, *overrides)
 
 
+@pytest.mark.slow
+@pytest.mark.ranks
 def test_demo_runs_by_its_script_leaves_everything_and_repeats_nothing(tmp_path):
     folder = tmp_path / "results with spaces é"
     words = ["figure=demo", *QUICK, "examples=1", "methods.Supervised=null"]
@@ -85,6 +87,7 @@ def test_demo_runs_by_its_script_leaves_everything_and_repeats_nothing(tmp_path)
     assert (tmp_path / "docs" / "demo.png").read_bytes() == (folder / "demo.png").read_bytes()
 
 
+@pytest.mark.slow
 def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again, monkeypatch):
     done, execute = [], pool.execute_path
     monkeypatch.setattr(pool, "execute_path", lambda task, *others: done.extend(task) or execute(task, *others))

@@ -10,6 +10,7 @@ from lvmdc.reproduction.figure import reproduce
 DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.real_data,
     pytest.mark.skipif("LVMDC_DATA" not in os.environ or not DATA.is_file(), reason="LVMDC_DATA holds no mammals/hog.npz"),
 ]

@@ -14,6 +14,8 @@ from lvmdc.training.propose import make_proposals
 from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["extras.progress=false", "callbacks=checkpoint", "extras.threads=1", "logger=csv"]
 
 

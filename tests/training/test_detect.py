@@ -22,6 +22,8 @@ from lvmdc.training.propose import make_proposals
 from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["experiment=wsod_digits", "data.scenes.n_pictures=60", "data.scenes.digits=[0,4,7]", "method.n_init=1", "method.tol=0.01"]
 QUIET = ["extras.progress=false", "extras.threads=1"]
 

@@ -46,6 +46,7 @@ def training(request):
     return Training(request.param)
 
 
+@pytest.mark.slow
 def test_they_come_to_the_optimum_of_the_exact_solver(training):
     for _ in range(200):
         training.epoch()

@@ -128,6 +128,7 @@ def test_half_precision_where_the_trainer_says_so():
         check_precision("16-mixed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backbone", "weights"), [("efficientnet_lite0", "default"), ("mobilenet_v3_small", None)])
 def test_networks_for_photographs_learn(backbone, weights):
     data = data_of(cluttered_digits(per_class=4, digits=(0, 4)))

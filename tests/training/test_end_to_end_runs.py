@@ -12,7 +12,7 @@ from lvmdc.data import cluttered_digits
 from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 QUICK = ["experiment=object_detection_cnn", "extras.progress=false", "extras.threads=1", "data.pictures.per_class=5", "method.tol=0.05"]
 
 

@@ -17,6 +17,8 @@ from lvmdc.training.use import find_pictures
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
+@pytest.mark.ranks
 def test_mistake_on_the_command_line_ends_in_one_sentence_without_a_traceback(tmp_path):
     code, shown = train_script(tmp_path, "experiment=object_detectoin").end()
     assert code != 0
@@ -53,6 +55,7 @@ def test_setting_of_another_type_is_refused(override, sentence, config):
         check_types(config("train", "experiment=object_detection", override), ROOT / "configs")
 
 
+@pytest.mark.slow
 def test_every_shipped_experiment_has_settings_of_the_right_types(config):
     for i, path in enumerate(sorted((ROOT / "configs" / "experiment").glob("*.yaml"))):
         solver = [["solver=stochastic"], ["solver=exact"], []][i % 3]  # none: its own

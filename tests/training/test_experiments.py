@@ -8,6 +8,8 @@ import torch
 
 from lvmdc.training.run import train
 
+pytestmark = pytest.mark.slow
+
 FOUND = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
 # Without pictures: see test_applications.py; which learns its features: test_end_to_end_runs.py; with several objects: test_detect.py.
 ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn", "object_detection_cnn_mammals", "wsod_digits", "wsod_voc")

@@ -28,6 +28,7 @@ def test_pixels_are_described(name, config):
     assert bool(numbers.isfinite().all())
 
 
+@pytest.mark.slow
 def test_the_files_say_what_their_names_do(config):
     assert make(config, "features=cnn").mode == "crop"
     assert make(config, "features=cnn_roi", "features.longer_side=320").longer_side == 320

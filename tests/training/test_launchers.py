@@ -5,6 +5,8 @@ from processes import train_script
 
 from lvmdc.training.sweep import collect
 
+pytestmark = [pytest.mark.slow, pytest.mark.ranks]
+
 
 def test_a_local_submitit_sweep_finishes_every_run(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")

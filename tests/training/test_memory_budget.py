@@ -45,6 +45,7 @@ def test_every_method_takes_the_budget(method, config):
     assert instantiate(config("train", f"method={method}", "method.memory_budget=1000").method).memory_budget == 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["disc", "ilsvm", "lsvm"])
 def test_a_small_budget_for_losses_gives_the_numbers_of_none(method, run, monkeypatch):
     kept = []
@@ -63,6 +64,7 @@ def test_a_small_budget_for_losses_gives_the_numbers_of_none(method, run, monkey
     assert not kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["disc", "lsvm"])
 def test_features_on_disk_stay_there_and_no_more_is_copied_than_the_budget(method, run, tmp_path, monkeypatch):
     tables, reserve = [], PlaneVectors._reserve

@@ -47,6 +47,7 @@ def run(module, epochs):
     return module, data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "group"])
 def test_the_objective_falls_and_exact_zeros_appear(norm):
     module, data = run(StochasticModule(LSVM(loss=LabelLoss(), C=100.0, init="central"), norm=norm), 100)

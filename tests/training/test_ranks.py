@@ -125,6 +125,8 @@ def alone(tmp_path_factory, config):
     return folder
 
 
+@pytest.mark.slow
+@pytest.mark.ranks
 def test_a_rank_that_does_not_answer_ends_the_job_in_bounded_time_and_two_of_torchrun_go_on_and_write_once(tmp_path, alone):
     shown, silent = broken(tmp_path, signal.SIGSTOP, lightning, *EXACT, *RANKS, "trainer.strategy.timeout=25")
     assert "did not answer within 25 s" in shown
@@ -140,6 +142,8 @@ def test_a_rank_that_does_not_answer_ends_the_job_in_bounded_time_and_two_of_tor
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.ranks
 def test_a_killed_rank_ends_the_job_with_the_way_on_and_one_process_goes_on(tmp_path, alone, config):
     shown, _ = broken(tmp_path, signal.SIGKILL, lightning, *EXACT, *RANKS)
     assert "To go on:" in shown
@@ -147,6 +151,8 @@ def test_a_killed_rank_ends_the_job_with_the_way_on_and_one_process_goes_on(tmp_
     assert_same(tmp_path, alone, 5 * TOL)
 
 
+@pytest.mark.slow
+@pytest.mark.ranks
 def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go_on_as_one_process_would(tmp_path, config):
     (tmp_path / "alone").mkdir()
     alone = in_this_process(tmp_path / "alone", config, BATCHES)

@@ -13,6 +13,8 @@ from training.noise import hold_until
 
 from lvmdc.training.run import train
 
+pytestmark = [pytest.mark.slow, pytest.mark.ranks]
+
 # β falls by a third an iteration from 0.5 to 0.1, and learning does not end before: every machine makes five iterations or more.
 LEAST = 5
 OVERRIDES = [

@@ -12,6 +12,8 @@ from lvmdc.training.checkpoint import read_checkpoint
 from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
 
+pytestmark = pytest.mark.slow
+
 OVERRIDES = ["experiment=minimal", "loss=label", "method.C=10", "logger=csv"]
 
 

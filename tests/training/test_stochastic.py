@@ -64,6 +64,7 @@ LEARNERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dual"), [*((name, None) for name in LEARNERS), ("DISC, 0/1 loss", False), ("DISC, overlap loss", False)])
 def test_objective_is_within_two_percent_of_the_exact_solver(name, dual):
     data = tiny_data()
@@ -79,6 +80,7 @@ def test_objective_is_within_two_percent_of_the_exact_solver(name, dual):
     assert y_hat.shape == h_hat.shape == data.test.y.shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "loss"), [(LSVM, OverlapLoss()), (LSVM, ZeroOneLoss()), (DISC, OverlapLoss())])
 def test_where_every_convex_problem_is_solved_both_solvers_go_the_same_way(kind, loss):
     """(14) has one solution: the same h* follow, and the same θ."""
@@ -89,6 +91,7 @@ def test_where_every_convex_problem_is_solved_both_solvers_go_the_same_way(kind,
     assert module.history()[-1]["objective"] == pytest.approx(exact.objective_, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [OverlapLoss(), ZeroOneLoss()])
 @pytest.mark.parametrize("C", [1.0, 10.0])
 def test_all_but_a_fiftieth_is_gained_of_what_can_be(loss, C):
@@ -124,6 +127,7 @@ def test_a_row_has_the_columns_of_the_exact_solver():
 # ---- networks ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_networks_for_both_lower_the_objective():
     data, d = tiny_data(), HOG().n_features
     learner = DISC(loss=OverlapLoss(), C=10.0, J=0.01, init="central")
@@ -213,8 +217,11 @@ def make_module(kind):
     return StochasticModule(DISC(loss=OverlapLoss(), C=1.0, J=0.001, tol=0.1, init="central"), **options)
 
 
-@pytest.mark.parametrize("kind", ["DISC", "turns", "LSVM", "subgradients", "networks", "sparse"])
-@pytest.mark.parametrize("monitor", [None, "val/loss"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "monitor"),
+    [("DISC", None), ("turns", "val/loss"), ("LSVM", None), ("subgradients", "val/loss"), ("networks", None), ("sparse", "val/loss")],
+)
 def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(kind, monitor, tmp_path):
     epochs, before = {"DISC": (22, 21), "turns": (25, 23)}.get(kind, (5, 3))  # w comes first there
     data = tiny_data(batch_size=8 if before == 3 else 4)
@@ -266,6 +273,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
 # ---- a prediction that is a distribution -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_soft_prediction_is_learned_as_by_l_bfgs():
     data = tiny_data()
     settings = {"loss": OverlapLoss(), "C": 10.0, "J": 0.001, "init": "central"}

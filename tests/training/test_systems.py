@@ -33,6 +33,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_it_trains_by_its_configuration(system, config, small, tmp_path):
     cfg = config("train", *small, *QUICK, *SYSTEMS[system], f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}")
