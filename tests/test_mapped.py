@@ -208,7 +208,7 @@ def test_the_scores_of_each_ones_class_and_their_transpose_are_those_of_memory(t
 def test_what_is_learned_from_a_file_is_what_is_learned_from_memory(tmp_path, monkeypatch, method, dtype, settings):
     monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 50)
     monkeypatch.setattr(mapped, "GATHERED", 140)
-    memory, file, y = two_sets(tmp_path, dtype)
+    memory, file, y = two_sets(tmp_path, dtype, signal=6)
     one, two = (method(ZeroOneLoss(), C=5.0, **settings).fit(c, y) for c in (memory, file))
     assert is_mapped(file.features)
     assert torch.allclose(one.coef_, two.coef_, rtol=0, atol=1e-6)

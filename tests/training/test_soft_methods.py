@@ -12,7 +12,7 @@ from lvmdc.training.checkpoint import read_checkpoint
 from lvmdc.training.run import train
 from lvmdc.training.use import evaluate_checkpoint, predict_pictures
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*stopped at max_iter")]
 
 OVERRIDES = ["experiment=minimal", "loss=label", "method.C=10", "logger=csv"]
 
@@ -22,20 +22,21 @@ def history(checkpoint) -> list[dict[str, float]]:
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [(["method=em"], MarginalPrediction), (["method=m3e", "method.alpha=inf", "method.tol=0.02"], MinEntropyPrediction)]
+    ("method", "kind"),
+    [(["method=em", "method.tol=1e-9"], MarginalPrediction), (["method=m3e", "method.alpha=inf", "method.tol=0.02"], MinEntropyPrediction)],
 )
 def test_a_run_is_resumed_measured_and_used_from_its_checkpoint(method, kind, config, small, tmp_path):
     def run(name: str, *more: str) -> dict[str, float]:
         folder = tmp_path / name
         return train(config("train", *small, *OVERRIDES, *method, *more, f"paths.output_dir={folder}", f"paths.log_dir={folder}"))
 
-    run("whole", "method.max_iter=30")
-    with pytest.warns(UserWarning, match="stopped at max_iter=2"):
-        run("broken", "method.max_iter=2")
+    run("whole", "method.max_iter=4")
+    run("broken", "method.max_iter=2")
     begun, whole = (tmp_path / name / "checkpoints" / "last.ckpt" for name in ("broken", "whole"))
-    measures = run("resumed", "method.max_iter=30", f"ckpt_path={begun}")
+    measures = run("resumed", "method.max_iter=4", f"ckpt_path={begun}")
     after, unbroken = history(tmp_path / "resumed" / "checkpoints" / "last.ckpt"), history(whole)
-    assert len(history(begun)) == 2 < len(unbroken)
+    assert len(history(begun)) == min(2, len(unbroken))
+    assert kind is MinEntropyPrediction or len(unbroken) == 4  # a tolerance that EM does not reach in four iterations
     assert [row["objective"] for row in after] == [row["objective"] for row in unbroken]
 
     checkpoint = read_checkpoint(whole)
