@@ -34,9 +34,10 @@ from lvmdc.solvers import cccp
     ],
 )
 @pytest.mark.parametrize(
-    "solver", [("n_slack", "strict"), ("n_slack", "eager"), ("n_slack", "self_paced"), ("one_slack", "strict")], ids=" ".join
+    ("solver", "seed"),
+    [(("n_slack", "strict"), 0), (("n_slack", "eager"), 1), (("n_slack", "self_paced"), 2), (("one_slack", "strict"), 0)],
+    ids=str,
 )
-@pytest.mark.parametrize("seed", range(3))
 def test_disc_is_the_latent_svm_where_the_loss_does_not_depend_on_h(settings, solver, seed):
     p = problem(seed, n=12, signal=3)
     shared = {"loss": LOSSES["label"], "C": 5.0, "tol": 1e-7, "seed": seed, "solver": solver[0], "cccp": solver[1]}
@@ -139,9 +140,8 @@ def test_h_known_for_some_stays_fixed_and_the_rest_is_learned(learner):
     assert model.objective_ != pytest.approx(free.objective_, abs=1e-6)
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize(("C", "seed"), [(0.1, 0), (10.0, 1)])
 @pytest.mark.parametrize("name", ["zero_one", "overlap", "function"])
-@pytest.mark.parametrize("seed", range(2))
 def test_with_the_slack_bound_the_objective_never_rises(name, C, seed):
     p = problem(seed, n=12, most=5, signal=3)
     model = DISC(LOSSES[name], C=C, theta_bound="slack", seed=seed, tol=1e-5)

@@ -146,6 +146,7 @@ def test_without_running_nothing_can_be_published(config, tmp_path, no_chart):
         reproduce(small(tmp_path, config, "run=false", f"publish='{tmp_path / 'docs'}'"))
 
 
+@pytest.mark.slow  # all of them together
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_composes_with_settings_of_the_right_types(figure, config):
     check_types(config(f"figure='{figure}'"), ROOT / "configs")

@@ -37,9 +37,9 @@ def solve(p, name, posterior, h, C, solver, start=None, tol=1e-8):
     return solver.solve(losses, truth, start or hinge.origin(), tol), solver
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("name", list(LOSSES))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "C", "seed"), [(n, C, (i + j) % 3) for i, n in enumerate(LOSSES) for j, C in enumerate((0.01, 1.0, 30.0))]
+)
 def test_it_finds_the_optimum_of_the_full_quadratic_program(Solver, name, C, seed):
     p = problem(seed)
     posterior, h = random_posterior(p, seed), random_h(p, seed)
@@ -48,8 +48,7 @@ def test_it_finds_the_optimum_of_the_full_quadratic_program(Solver, name, C, see
     assert solution.value == pytest.approx(optimum, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["overlap", "function"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "seed"), [("overlap", 0), ("function", 1), ("overlap", 2)])
 def test_a_working_set_of_another_h_and_posterior_still_finds_the_optimum(Solver, name, seed):
     p, C = problem(seed, n=10), 5.0
     solver, start = Solver, None
