@@ -203,8 +203,7 @@ def test_the_scores_of_each_ones_class_and_their_transpose_are_those_of_memory(t
 
 
 @pytest.mark.parametrize("settings", [{}, {"cccp": "eager"}, {"solver": "one_slack"}, {"init": "uniform"}], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("method", [LSVM, DISC])
+@pytest.mark.parametrize(("method", "dtype"), [(LSVM, torch.float32), (DISC, torch.float16)])
 def test_what_is_learned_from_a_file_is_what_is_learned_from_memory(tmp_path, monkeypatch, method, dtype, settings):
     monkeypatch.setattr(mapped, "CHUNK_NUMBERS", 50)
     monkeypatch.setattr(mapped, "GATHERED", 140)

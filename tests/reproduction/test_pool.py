@@ -32,6 +32,8 @@ def test_every_run_leaves_one_whole_result(runs, samples, tmp_path):
     assert not list((tmp_path / "out" / "running").iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.ranks
 def test_two_processes_find_the_same_numbers_as_one(runs, samples, tmp_path):
     one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
     quiet(runs, samples, one)
