@@ -43,6 +43,7 @@ class Page(NamedTuple):
 
 PAGES = [
     Page("lsvm_passes.py 1", "A latent SVM: cost in scoring passes by solver, beside published figures", mammals=True),
+    Page("likelihood_start.py", "The default start: cost in scoring passes", mammals=True),
     Page("fresh_process.py 3", "The same in a fresh process: what a first training on a compiled machine waits for", mammals=True),
     Page("c_path.py 3 3", "DISC in scoring passes; a path over seven C beside single trainings", mammals=True),
     Page("plain.py", "A plain one-slack cutting plane, packed and padded", mammals=True),

@@ -43,8 +43,8 @@ def main() -> None:
         candidates, y = mammals.candidates.subset(train), mammals.y[train]
         w = torch.randn(6, candidates.n_features)
         unit = min(timed(lambda: [candidates.features @ w.T for _ in range(20)])[0] / 20 for _ in range(5))  # noqa: B023
-        model = method(loss=loss, seed=seed)
-        one = [timed(lambda C=C: method(loss=loss, seed=seed, C=C).fit(candidates, y)) for C in PATH]  # noqa: B023
+        model = method(loss=loss, seed=seed, init="random")
+        one = [timed(lambda C=C: method(loss=loss, seed=seed, C=C, init="random").fit(candidates, y)) for C in PATH]  # noqa: B023
         path = timed(lambda: fit_path(model, candidates, y, PATH))  # noqa: B023
         objectives = [[m.objective_ / m.C for m in models] for models in ([m for _, m in one], path[1])]
         alone = [seconds / unit for seconds, _ in one]

@@ -30,7 +30,7 @@ def cpu_seconds(function: Callable[[], object], repeat: int = 1) -> float:
     return (time.process_time() - started) / repeat
 
 
-KINDS = [("n_slack", "eager"), ("n_slack", "strict"), ("n_slack", "self_paced"), ("one_slack", "strict")]
+KINDS = [("n_slack", "eager"), ("n_slack", "strict"), ("n_slack", "full"), ("n_slack", "self_paced"), ("one_slack", "strict")]
 COLUMNS = ("objective", "train_error", "test_error", "passes", "milliseconds_a_pass", "seconds", "cost")
 HEAD = f"{'solver':>10}{'cccp':>11}{'objective':>11}{'train %':>9}{'test %':>9}{'passes':>8}{'ms/pass':>9}{'CPU s':>8}{'cost':>7}"
 
@@ -50,7 +50,7 @@ def main() -> None:
         w = torch.randn(6, candidates.n_features)
         one_pass = lambda: candidates.features @ w.T  # noqa: E731, B023
         unit = min(cpu_seconds(one_pass, 10) for _ in range(2))
-        model = LSVM(loss=LabelLoss(), C=10.0, tol=1e-3, seed=start, solver=kind[0], cccp=kind[1])
+        model = LSVM(loss=LabelLoss(), C=10.0, tol=1e-3, init="random", seed=start, solver=kind[0], cccp=kind[1])
         seconds = cpu_seconds(lambda: model.fit(candidates, y))  # noqa: B023
         unit = min(unit, *(cpu_seconds(one_pass, 10) for _ in range(2)))
         own.append(min(cpu_seconds(lambda: ClassBlocks(6).scores(candidates, w.flatten()), 10) for _ in range(2)))  # noqa: B023

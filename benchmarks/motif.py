@@ -49,7 +49,7 @@ def learn(train: Candidates, y: torch.Tensor, kind: Any, starts: int, psi: Any) 
     """The start of lowest objective, the CPU seconds of one training, and how many stayed at w = 0."""
     models, started = [], time.process_time()
     for seed in range(starts):
-        models.append(LSVM(LabelLoss(), C=150.0, cccp=kind, seed=seed, joint=psi, n_classes=2).fit(train, y))
+        models.append(LSVM(LabelLoss(), C=150.0, cccp=kind, init="random", seed=seed, joint=psi, n_classes=2).fit(train, y))
     seconds = (time.process_time() - started) / starts
     return min(models, key=lambda model: model.objective_), seconds, sum(not model.coef_.any() for model in models)
 

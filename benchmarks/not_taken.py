@@ -116,7 +116,7 @@ def skipping(mammals: Mammals, tolerances: list[float]) -> None:
         train, _ = mammals.published_fold(fold)
         candidates, y = mammals.candidates.subset(train), mammals.y[train]
         Watched.passes = []
-        LSVM(loss=LabelLoss(), C=C, tol=tol).fit(candidates, y)
+        LSVM(loss=LabelLoss(), C=C, tol=tol, init="random", cccp="strict").fit(candidates, y)
         losses = (torch.arange(6) != y[candidates.sample, None]).double()
         shares = [skipped(candidates, losses, centred) for centred in (False, True)]
         rows.setdefault(tol, []).append([len(Watched.passes), *(100 * sum(s) / len(Watched.passes) for s in shares)])
@@ -133,7 +133,7 @@ def classes(mammals: Mammals, tolerances: list[float]) -> None:
     for (name, (candidates, y)), tol, cccp in itertools.product(sets.items(), tolerances, ("strict", "eager")):
         Watched.passes = []
         started = time.process_time()
-        w = LSVM(loss=LabelLoss(), C=C, tol=tol, cccp=cccp).fit(candidates, y).coef_
+        w = LSVM(loss=LabelLoss(), C=C, tol=tol, init="random", cccp=cccp).fit(candidates, y).coef_
         spent, passes = 1e3 * (time.process_time() - started), len(Watched.passes)
         own = torch.arange(len(w)) == y[candidates.sample, None]
         share = 100 * passes * fastest(lambda: product(candidates.features, w)) / spent  # noqa: B023
@@ -145,7 +145,7 @@ def classes(mammals: Mammals, tolerances: list[float]) -> None:
 def half(mammals: Mammals) -> None:
     train, _ = mammals.published_fold(1)
     candidates, y = mammals.candidates.subset(train), mammals.y[train]
-    w = LSVM(loss=LabelLoss(), C=C).fit(candidates, y).coef_.float()
+    w = LSVM(loss=LabelLoss(), C=C, init="random", cccp="strict").fit(candidates, y).coef_.float()
     features, rounded, table = candidates.features, candidates.features.bfloat16(), w.bfloat16()
     losses = (torch.arange(6) != y[candidates.sample, None]).float()
     exact, rough = product(features, w) + losses, (rounded @ table.T).float() + losses

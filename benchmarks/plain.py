@@ -101,7 +101,7 @@ def train(data: Packed, K: int, most: float = INF) -> tuple[float, int]:
 
 def ours(candidates: Candidates, y: torch.Tensor, cccp: str) -> tuple[float, int]:
     """The same by lvmdc."""
-    model = LSVM(LabelLoss(), C=C, tol=EPSILON, cccp=cccp).fit(candidates, y)
+    model = LSVM(LabelLoss(), C=C, tol=EPSILON, init="random", cccp=cccp).fit(candidates, y)
     return model.objective_, round(model.history_[-1]["passes"])
 
 

@@ -28,7 +28,7 @@ RESIDUAL = 0.2  # a stage ends when the gradient is this share of v
 MOST_STAGES, MOST_STEPS = 40, 25  # stages, and L-BFGS steps in a stage
 MEMORY = 20  # curvature pairs of L-BFGS
 BISECTIONS = 12  # between the last two stages
-ROWS = 2048  # candidates from which the covariance is estimated
+ROWS = 8192  # candidates from which the covariance is estimated
 DENSE = 4096  # features up to which the whole covariance is used, its diagonal beyond
 SHRINKAGE = 1.0  # added to the covariance, as a share of its mean variance
 
