@@ -41,8 +41,8 @@ def checked_counts(counts: ArrayLike, total: int) -> Tensor:
     if len(empty):
         i = int(empty[0])
         raise ValueError(f"counts must give every sample a candidate, but sample {i} has {int(counts[i])}")
-    if int(counts.sum()) != total:
-        raise ValueError(f"counts must sum to features.shape[0] = {total}, but it sums to {int(counts.sum())}")
+    if int(counts.max()) > total or int(counts.sum()) != total:  # a sum alone may overflow
+        raise ValueError(f"counts must sum to features.shape[0] = {total}, but it sums to {sum(counts.tolist())}")
     return counts
 
 

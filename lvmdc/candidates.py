@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,8 @@ from lvmdc.selection import checked_choice, checked_index, rows_of
 
 if TYPE_CHECKING:
     from lvmdc.shards import Shard
+
+log = logging.getLogger(__name__)
 
 __all__ = ["ArrayLike", "Candidates", "Latent", "as_tensor"]
 
@@ -243,8 +246,10 @@ class Candidates:
     @staticmethod
     def load(path: str | Path, mmap: bool | None = None) -> Candidates:
         """Read what `save`, or `numpy.savez(path, features=…, counts=…)`, wrote. Large files are mapped, not read,
-        unless `mmap` says otherwise. No pickle is ever opened."""
-        arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap)
+        unless `mmap` says otherwise. No pickle is ever opened, and a file that does not match its checksum is refused."""
+        if Path(path).is_file() and not storage.check_seal(path):
+            log.warning("%s has no checksum, so that damage may stay unnoticed: load it and save it again to add one", path)
+        arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap, verify=False)
         try:
             return Candidates(**arrays)
         except (ValueError, TypeError) as error:

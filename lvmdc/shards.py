@@ -61,10 +61,11 @@ def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = No
 
 def load_shard(path: str | Path, *of_samples: ArrayLike | None, group: Any = None, mmap: bool | None = None) -> tuple[Any, ...]:
     """`shard` of what `Candidates.save` wrote. Features of the other ranks are neither checked nor read, unless they were compressed;
-    `Candidates.load` goes through all of them once."""
+    `Candidates.load` goes through all of them once. The first rank verifies the checksum for all."""
     if ranks(group)[1] == 1:
         return shard(Candidates.load(path, mmap), *of_samples)
-    arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap)
+    _verify_once(path, group)
+    arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap, verify=False)
     counts, where = arrays.pop("counts"), str(path)
     try:
         for name, values in arrays.items():
@@ -79,6 +80,19 @@ def load_shard(path: str | Path, *of_samples: ArrayLike | None, group: Any = Non
         raise ValueError(f"{where}: {error}") from None
     own.shard = at
     return own, *_of_rank(at, [None if values is None else as_tensor(values) for values in of_samples])
+
+
+def _verify_once(path: str | Path, group: Any) -> None:
+    """Let the first rank read the whole file; all of them refuse it if it is damaged."""
+    wrong: list[str | None] = [None]
+    if ranks(group)[0] == 0:
+        try:
+            storage.check_seal(path)
+        except (OSError, ValueError) as error:
+            wrong = [str(error)]
+    dist.broadcast_object_list(wrong, src=0 if group is None else dist.get_global_rank(group, 0), group=group)
+    if wrong[0] is not None:
+        raise ValueError(wrong[0])
 
 
 def _of_rank(at: Shard, arrays: list[Tensor | None]) -> list[Tensor | None]:

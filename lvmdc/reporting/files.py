@@ -1,10 +1,10 @@
 """Files that never stand half-written, and names that any file system takes."""
 
-import os
 import re
-import secrets
 import unicodedata
 from pathlib import Path
+
+from lvmdc.storage import replacing
 
 PART_BYTES = 150  # of one part of a name; file systems take 255, and suffixes come on top
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # devices, to Windows, whatever their ending
@@ -19,16 +19,8 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     ...     Path(folder, "new", "a.txt").read_bytes()
     b'whole'
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(data)
 
 
 class SafeNames:

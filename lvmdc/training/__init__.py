@@ -6,5 +6,6 @@ from lvmdc.training.exact import ExactModule
 from lvmdc.training.module import LatentModule
 from lvmdc.training.networks import mlp
 from lvmdc.training.stochastic import StochasticModule
+from lvmdc.training.trusted import trust
 
-__all__ = ["EndToEndModule", "ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule", "mlp"]
+__all__ = ["EndToEndModule", "ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule", "mlp", "trust"]

@@ -65,16 +65,18 @@ def end(signum: int, frame: object) -> None:
 
 
 class ResumeHint(Callback):
-    """After an interruption, a signal to end, or the loss of a rank: which checkpoint to go on from. It is at most one epoch old."""
+    """After an interruption, a signal to end, a full disk, or the loss of a rank: which checkpoint to go on from. It is at most one epoch
+    old."""
 
     def __init__(self, command: str):
-        self.command = command
+        self.command, self.started = command, False
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if isinstance(trainer.strategy, RanksStrategy):
             trainer.strategy.on_loss = lambda: self.say(trainer, "a rank was lost")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.started = True
         # Lightning waits for the end of the batch, which for the exact solver may be minutes, and then ends as if all were well.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, end)
@@ -84,6 +86,8 @@ class ResumeHint(Callback):
             self.say(trainer, "interrupted")
         elif isinstance(exception, SIGTERMException):
             self.say(trainer, "ended by SIGTERM")
+        elif isinstance(exception, OSError) and self.started:
+            self.say(trainer, "a file could not be written")
         elif trainer.world_size > 1 and is_lost(exception):
             waited = f" within {trainer.strategy.seconds:g} s" if isinstance(trainer.strategy, RanksStrategy) else ""
             self.say(trainer, f"rank {trainer.global_rank}: another of the {trainer.world_size} ranks ended, or did not answer{waited}")

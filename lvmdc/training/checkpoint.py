@@ -1,87 +1,221 @@
-"""Checkpoints from anywhere: tensors and plain data, and nothing that runs."""
+"""Checkpoints from anywhere: tensors and plain data with a checksum, and nothing that runs."""
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import dataclass
+import io
+import logging
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
+from lightning_fabric.plugins import TorchCheckpointIO
 from omegaconf import OmegaConf
+from torch import Tensor
 
+from lvmdc.candidates import Candidates
+from lvmdc.storage import AGAIN, check_seal, replacing, seal
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
+from lvmdc.training.trusted import check_plain, construct
 
-TRUSTED = ("lvmdc.", "torch.nn.", "torch.optim.", "pytorch_lightning.")  # what a checkpoint's configuration may name
+log = logging.getLogger(__name__)
+ENTRIES = {"config": dict, "classes": list, "learned": dict, "module": str}  # what a checkpoint says of itself, and of which type
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """What a checkpoint says of itself: its configuration, the names of its classes, and what was learned."""
+class Saved:
+    """What a file of ours says of itself: its configuration, the names of its classes, and what was learned."""
 
     path: Path
     config: dict[str, Any]
     classes: list[str]
     learned: dict[str, Any]
+
+    def part(self, name: str) -> Any:
+        """What a part of its configuration describes, such as its proposals."""
+        with self.blamed():
+            return construct(self.config[name], f"ckpt_path: {self.path}")
+
+    def data_part(self, overrides: list[str], cache_dir: str | None = None) -> Any:
+        """The data that it was learned from, or, by overrides such as `data.fold=2`, others; candidates are kept in `cache_dir`."""
+        with self.blamed():
+            config = data_config(self.config, overrides, cache_dir)
+        data = construct(config, f"ckpt_path: {self.path}")
+        self.check_fits(data.classes)
+        return data
+
+    def check_fits(self, classes: list[str]) -> None:
+        """Refuse data of other classes than it learned."""
+        if self.classes != classes:
+            known = f"knows {len(self.classes)} classes ({_few(self.classes)})"
+            raise ValueError(f"ckpt_path: {self.path} {known}, but the data have {len(classes)} ({_few(classes)})")
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Turn whatever goes wrong inside into a sentence that names the file."""
+        try:
+            yield
+        except Exception as error:
+            if str(error).startswith("ckpt_path: "):
+                raise
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            if isinstance(error, KeyError):
+                reason = f"it lacks the entry {reason}"
+            raise ValueError(f"ckpt_path: {self.path} does not hold what a checkpoint of lvmdc holds: {reason}") from error
+
+
+@dataclass(frozen=True)
+class Checkpoint(Saved):
+    """The checkpoint of a training, and the name of the module that wrote it."""
+
     module: str
 
     def model(self) -> LatentModule:
         """The module that wrote it, ready to predict."""
-        learner = instantiate_trusted(self.config["method"], self.path)
-        solver = instantiate_trusted(self.config["solver"] | {"_partial_": True}, self.path)
-        model: LatentModule = solver(learner=learner, config=self.config)
-        model.classes = list(self.classes)
-        model.load_learned(self.learned)
+        with self.blamed():
+            learner = self.part("method")
+            solver = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
+            model: LatentModule = solver(learner=learner, config=self.config)
+            model.classes = list(self.classes)
+            model.load_learned(self.learned)
+            if learner.n_classes_ != len(self.classes):
+                raise ValueError(f"it names {len(self.classes)} classes, but it learned {learner.n_classes_}")
+            probe = Candidates(torch.zeros(1, learner.n_features_in_), [1], torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+            with torch.no_grad():
+                model.prediction(probe).predict(probe)
         return model
 
-    def data(self, overrides: list[str]) -> LatentDataModule:
-        """The data that it was learned from, or, by overrides such as `data.fold=2`, others."""
-        config = OmegaConf.merge(OmegaConf.create(self.config), OmegaConf.from_dotlist(overrides))
-        plain: Any = OmegaConf.to_container(config, resolve=True)
-        data: LatentDataModule = instantiate_trusted(plain["data"], self.path)
-        check_fits(self, data.classes)
-        return data
+    def data(self, overrides: list[str], cache_dir: str | None = None) -> LatentDataModule:
+        """See `data_part`."""
+        return self.data_part(overrides, cache_dir)
+
+
+def data_config(config: dict[str, Any], overrides: list[str], cache_dir: str | None) -> dict[str, Any]:
+    """The part `data` of a checkpoint's configuration, with overrides from the command line; it does not choose where files are written.
+
+    >>> data_config({"data": {"fold": 0, "cache_dir": "theirs"}}, ["data.fold=2"], "ours")
+    {'fold': 2, 'cache_dir': 'ours'}
+    """
+    data: dict[str, Any] = merged(config, overrides)["data"]
+    if "cache_dir" in data and not any(word.startswith("data.cache_dir=") for word in overrides):
+        data["cache_dir"] = cache_dir
+    return data
+
+
+def merged(config: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """A configuration of plain data with overrides from the command line.
+
+    >>> merged({"data": {"fold": 0}}, ["data.fold=2"])
+    {'data': {'fold': 2}}
+    """
+    both = OmegaConf.merge(OmegaConf.create(config), OmegaConf.from_dotlist(overrides))
+    return OmegaConf.to_container(both, resolve=True)  # type: ignore[return-value]
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint, or say in a sentence why it is none."""
     path = Path(path)
+    content = read_content(path)
+    if CHECKPOINT_KEY not in content:
+        raise ValueError(f"ckpt_path: {path} is not a checkpoint of lvmdc: it lacks the entry {CHECKPOINT_KEY!r}")
+    return checked_entries(path, content[CHECKPOINT_KEY], Checkpoint)
+
+
+def checked_entries(path: Path, found: Any, kind: Callable[..., Any]) -> Any:
+    """`kind(path, …)` from what a file says of itself, every entry of the right type."""
+    names = [field.name for field in fields(kind) if field.name != "path"]  # type: ignore[arg-type]
+    if not isinstance(found, dict) or sorted(map(str, found)) != sorted(names):
+        held = sorted(map(str, found)) if isinstance(found, dict) else type(found).__name__
+        raise ValueError(f"ckpt_path: {path} must hold the entries {', '.join(names)}, but it holds {held}")
+    for name in names:
+        if not isinstance(found[name], ENTRIES[name]):
+            kinds = f"of type {ENTRIES[name].__name__}, but it is of type {type(found[name]).__name__}"
+            raise ValueError(f"ckpt_path: {path} must have an entry {name!r} {kinds}")
+    if not all(isinstance(name, str) for name in found["classes"]):
+        raise ValueError(f"ckpt_path: {path} must name its classes by text, but it does not")
+    check_plain(found["config"], f"ckpt_path: {path}")
+    return kind(path, **found)
+
+
+def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:
+    """All that a file holds that `write_content` wrote: tensors and plain data. Anything else is refused in a sentence; no code is run.
+
+    A file without a checksum, as versions up to 0.1 wrote, is read with a warning, unless `quiet`.
+    """
+    path, wrong = Path(path), f"ckpt_path: {path} is not a checkpoint that can be read"
     if not path.is_file():
         raise FileNotFoundError(f"ckpt_path: {path} does not exist")
+    with path.open("rb") as file:
+        if file.read(4) != b"PK\3\4":
+            raise ValueError(f"{wrong}: it does not begin as one; {AGAIN}")
     try:
+        sealed = check_seal(path, "a checkpoint")
+    except ValueError as error:
+        raise ValueError(f"ckpt_path: {error}") from None
+    try:
+        if not sealed:
+            _check_parts(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"ckpt_path: {path} is not a checkpoint that can be read: {reason}") from None
-    if not isinstance(content, dict) or CHECKPOINT_KEY not in content:
-        raise ValueError(f"ckpt_path: {path} is not a checkpoint of lvmdc: it lacks the entry {CHECKPOINT_KEY!r}")
-    return Checkpoint(path, **content[CHECKPOINT_KEY])
+        _check_tensors(content)
+    except Exception as error:  # torch raises a dozen kinds for a file that is something else
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{wrong}: {reason}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{wrong}: it must hold a table of entries, but it holds {type(content).__name__}")
+    if not sealed and not quiet:
+        log.warning("%s has no checksum, so that damage may stay unnoticed; a checkpoint that is written now has one", path)
+    return content
 
 
-def check_fits(checkpoint: Checkpoint, classes: list[str]) -> None:
-    """Refuse a checkpoint that was learned for other classes."""
-    if checkpoint.classes != classes:
-        raise ValueError(
-            f"ckpt_path: {checkpoint.path} knows {len(checkpoint.classes)} classes ({_few(checkpoint.classes)}),"
-            f" but the data have {len(classes)} ({_few(classes)})"
-        )
+def write_content(path: str | Path, content: dict[str, Any]) -> None:
+    """Write tensors and plain data with a checksum; a reader sees the file before or this one, whole.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_content(f"{folder}/a.ckpt", {"w": torch.ones(2)})
+    ...     read_content(f"{folder}/a.ckpt")
+    {'w': tensor([1., 1.])}
+    """
+    whole = io.BytesIO()  # torch's own writer does not say why it could not write to a file
+    torch.save(content, whole)
+    with replacing(path) as file:
+        file.write(whole.getbuffer())
+        seal(file)
 
 
-def instantiate_trusted(config: dict[str, Any], path: Path) -> Any:
-    """Make what a checkpoint's configuration names, if it names only what belongs to us or to torch: it must run no other code."""
-    for name in _targets(config):
-        if not name.startswith(TRUSTED):
-            raise ValueError(f"ckpt_path: {path} asks for {name}, which is not a part of lvmdc or torch, and is not run")
-    return instantiate(OmegaConf.create(config), _convert_="all")
+class SealedCheckpoints(TorchCheckpointIO):
+    """How Lightning writes and reads checkpoints here: atomically and with a checksum."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        if "://" in str(path):  # remote storage, which replaces whole files by itself
+            super().save_checkpoint(checkpoint, path, storage_options)
+        else:
+            write_content(path, checkpoint)
 
 
-def _targets(config: Any) -> list[str]:
-    if isinstance(config, dict):
-        own = [str(config["_target_"])] if "_target_" in config else []
-        return own + [name for value in config.values() for name in _targets(value)]
-    return [name for value in config for name in _targets(value)] if isinstance(config, list) else []
+def _check_parts(path: Path) -> None:
+    """A zip without our checksum has those of its parts, which torch does not look at."""
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise ValueError(f"its part {damaged} is damaged; {AGAIN}")
+
+
+def _check_tensors(content: Any) -> None:
+    """Refuse tensors that claim more numbers than the file has: copies of them would fill the memory."""
+    if isinstance(content, Tensor):
+        if content.layout == torch.strided and content.numel() * content.element_size() > content.untyped_storage().nbytes():
+            raise ValueError(f"a tensor of shape {tuple(content.shape)} claims more numbers than there are")
+    elif isinstance(content, dict):
+        for value in content.values():
+            _check_tensors(value)
+    elif isinstance(content, list | tuple):
+        for value in content:
+            _check_tensors(value)
 
 
 def _few(names: list[str]) -> str:

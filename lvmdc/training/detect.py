@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from tqdm import tqdm
 from lvmdc.detection import Detector, measure, pseudo_labels, save_coco, told_objects, unlearned
 from lvmdc.learners import LatentLearner, Supervised
 from lvmdc.reporting.files import write_atomically
+from lvmdc.training.checkpoint import write_content
 from lvmdc.training.detect_finish import finish_detection, log_class
 from lvmdc.training.detection_data import DetectionData, Scenes
 from lvmdc.training.detector_file import DETECTOR_KEY, read_detector
@@ -47,6 +47,8 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     data: DetectionData = instantiate(cfg.data, _convert_="all")
     if done is not None:
         done.check_fits(data.classes)
+        with done.blamed():
+            done.check_learned()
     source = str(cfg.data.scenes._target_).rpartition(".")[2]
     where = "embedded data, made from a seed" if source == "digit_scenes" else "data on disk"
     log.info("%s (%s): %d pictures of %d classes, fold %d", source, where, len(data.scenes), len(data.classes), data.fold)
@@ -110,9 +112,7 @@ def learn(
                 bar.set_postfix_str(classes[k])
                 detector.fit_class(train.candidates, labels, k)
                 log_class(loggers, detector, train, k)
-                content = io.BytesIO()
-                torch.save({DETECTOR_KEY: {"config": config, "classes": classes, "learned": detector.state_dict()}}, content)
-                write_atomically(path, content.getvalue())
+                write_content(path, {DETECTOR_KEY: {"config": config, "classes": classes, "learned": detector.state_dict()}})
 
 
 def supervised_bound(detector: Detector, train: Scenes) -> Detector:

@@ -6,9 +6,8 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
@@ -16,7 +15,7 @@ from lvmdc.data.sources import Sources
 from lvmdc.detection import measure
 from lvmdc.reporting.files import write_atomically
 from lvmdc.reporting.scene_files import SceneRecord, save_scenes
-from lvmdc.training.checkpoint import instantiate_trusted
+from lvmdc.training.checkpoint import merged
 from lvmdc.training.detect_finish import measures_table, surest
 from lvmdc.training.detection_data import DetectionData
 from lvmdc.training.detector_file import read_detector
@@ -28,12 +27,12 @@ def evaluate_detector(cfg: DictConfig) -> dict[str, float]:
     """Measure a detector on the test part of its data: a table, and results.json in the run folder."""
     file = read_detector(cfg.ckpt_path)
     detector = file.detector()
-    merged = OmegaConf.merge(OmegaConf.create(file.config), OmegaConf.from_dotlist(list(cfg.overrides)))
-    plain: Any = OmegaConf.to_container(merged, resolve=True)
-    data: DetectionData = instantiate_trusted(plain["data"], file.path)
-    file.check_fits(data.classes)
+    data: DetectionData = file.data_part(list(cfg.overrides), cfg.paths.cache_dir)
+    with file.blamed():
+        settings = merged(file.config, list(cfg.overrides))["detection"]
+        iou, coco = float(settings["iou"]), bool(settings["coco"])
     _, test = data.setup()
-    measures = measure(detector, test.candidates, test.items, plain["detection"]["iou"], plain["detection"]["coco"])
+    measures = measure(detector, test.candidates, test.items, iou, coco)
     path = Path(cfg.paths.output_dir) / "results.json"
     write_atomically(path, json.dumps(measures, indent=2).encode())
     log.info("%s\n\n%s\n\nresults  %s", cfg.ckpt_path, measures_table({"test": measures}, file.classes).text(), path)
@@ -44,8 +43,7 @@ def predict_scenes(cfg: DictConfig, files: list[Path]) -> Path:
     """All objects in anyone's pictures, with scores: predictions.json and drawings."""
     file = read_detector(cfg.ckpt_path)
     detector = file.detector()
-    proposals = instantiate_trusted(file.config["proposals"], file.path)
-    features = instantiate_trusted(file.config["features"], file.path)
+    proposals, features = file.part("proposals"), file.part("features")
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
     pictures = Sources(files, file.classes, names)

@@ -1,59 +1,59 @@
-"""The checkpoint of a detector: tensors and plain data, and nothing that runs."""
+"""The checkpoint of a detector: tensors and plain data with a checksum, and nothing that runs."""
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from lvmdc.detection import Detector
-from lvmdc.training.checkpoint import instantiate_trusted
+from lvmdc.training.checkpoint import Saved, checked_entries, read_content
+from lvmdc.training.trusted import construct
 
 DETECTOR_KEY = "lvmdc detector"
 
 
-@dataclass(frozen=True)
-class DetectorFile:
-    """What the checkpoint of a detector says of itself: its configuration, the names of its classes, and what was learned."""
-
-    path: Path
-    config: dict[str, Any]
-    classes: list[str]
-    learned: dict[str, Any]
+class DetectorFile(Saved):
+    """The checkpoint of a detector."""
 
     def detector(self) -> Detector:
         """The detector, ready to predict; one that was killed before its last class is refused."""
-        lacking = [name for k, name in enumerate(self.classes) if str(k) not in self.learned["history"]]
-        if lacking:
-            raise ValueError(f"ckpt_path: {self.path} has not learned the class {lacking[0]!r} yet: resume its training first")
-        learner = instantiate_trusted(self.config["method"], self.path)
-        detector: Detector = instantiate_trusted(self.config["detection"]["detector"] | {"_partial_": True}, self.path)(learner=learner)
-        detector.load_state_dict(self.learned)
+        with self.blamed():
+            self.check_learned()
+            lacking = [name for k, name in enumerate(self.classes) if str(k) not in self.learned["history"]]
+            if lacking:
+                raise ValueError(f"ckpt_path: {self.path} has not learned the class {lacking[0]!r} yet: resume its training first")
+            make = construct(self.config["detection"]["detector"] | {"_partial_": True}, f"ckpt_path: {self.path}")
+            detector: Detector = make(learner=self.part("method"))
+            detector.load_state_dict(self.learned)
         return detector
 
-    def check_fits(self, classes: list[str]) -> None:
-        """Refuse other classes than it learned."""
-        if self.classes != classes:
-            raise ValueError(f"ckpt_path: {self.path} knows the classes {', '.join(self.classes)}, but the data have {', '.join(classes)}")
+    def check_learned(self) -> None:
+        """Refuse weights that are not those of the classes, or not finite."""
+        for name, columns in (("coef", None), ("calibration", 2)):
+            table = self.learned[name]
+            shape = tuple(table.shape) if isinstance(table, Tensor) else ()
+            if len(shape) != 2 or shape[0] != len(self.classes) or shape[1] < 2 or (columns is not None and shape[1] != columns):
+                raise ValueError(f"{name} must have a row for each of the {len(self.classes)} classes, but it has shape {shape}")
+            if not table.is_floating_point() or not bool(table.isfinite().all()):
+                raise ValueError(f"{name} must hold finite numbers, but it does not")
+        if type(self.learned["bias"]) not in (int, float):
+            raise ValueError(f"bias must be a number, but it is {str(self.learned['bias'])[:60]!r}")
 
 
 def is_detector(path: str | Path) -> bool:
     """Whether a file is the checkpoint of a detector; what cannot be read at all is none."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError):
+        return DETECTOR_KEY in read_content(path, quiet=True)
+    except (OSError, ValueError):
         return False
-    return isinstance(content, dict) and DETECTOR_KEY in content
 
 
 def read_detector(path: str | Path) -> DetectorFile:
     """Read the checkpoint of a detector, or say in a sentence why it is none."""
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"ckpt_path: {path} does not exist")
-    if not is_detector(path):
+    content: dict[Any, Any] = read_content(path)
+    if DETECTOR_KEY not in content:
         raise ValueError(f"ckpt_path: {path} is not the checkpoint of a detector of several classes")
-    return DetectorFile(path, **torch.load(path, map_location="cpu", weights_only=True)[DETECTOR_KEY])
+    return checked_entries(path, content[DETECTOR_KEY], DetectorFile)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from lvmdc.learners import LatentLearner
 from lvmdc.training.callbacks import ResumeHint
-from lvmdc.training.checkpoint import check_fits, read_checkpoint
+from lvmdc.training.checkpoint import Checkpoint, SealedCheckpoints, read_checkpoint
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.finish import finish
 from lvmdc.training.module import LatentModule
@@ -55,7 +57,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     if data.samples is not None:
         data.samples.check_joint(learner.joint)
     if checkpoint is not None:
-        check_fits(checkpoint, data.classes)
+        checkpoint.check_fits(data.classes)
     log.info("%s", describe(data, cfg))
     log.info("%s, %s", learner, cfg.solver._target_.rpartition(".")[2])
     module: LatentModule = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner, config=config)
@@ -72,7 +74,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     try:
         if cfg.train:
             # weights_only: a checkpoint from elsewhere must run no code.
-            trainer.fit(module, datamodule=data, ckpt_path=cfg.ckpt_path, weights_only=True)
+            with nullcontext() if checkpoint is None else restored(checkpoint, trainer):
+                trainer.fit(module, datamodule=data, ckpt_path=cfg.ckpt_path, weights_only=True)
         measures: dict[str, float] = {}
         if cfg.test:
             measures = {k: float(v) for k, v in trainer.test(module, datamodule=data, verbose=False)[0].items()}
@@ -83,6 +86,21 @@ def train(cfg: DictConfig) -> dict[str, float]:
             raise LostRankError(f"rank {trainer.global_rank} of {trainer.world_size} lost another one: {told}") from error
         raise
     return measures
+
+
+@contextmanager
+def restored(checkpoint: Checkpoint, trainer: pl.Trainer) -> Iterator[None]:
+    """Blame the checkpoint for what goes wrong before the training starts to go on from it, unless it is a sentence already."""
+    hint = next(callback for callback in trainer.callbacks if isinstance(callback, ResumeHint))  # type: ignore[attr-defined]
+    try:
+        yield
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        if hint.started or (trainer.world_size > 1 and is_lost(error)):
+            raise
+        with checkpoint.blamed():
+            raise
 
 
 def check_no_sweep(trainer: pl.Trainer) -> None:
@@ -112,6 +130,7 @@ def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
     parts: dict[str, Any] = {"callbacks": callbacks, "logger": loggers or False, "enable_progress_bar": "progress" in chosen}
     if not validate:
         parts["limit_val_batches"] = 0
+    parts["plugins"] = [SealedCheckpoints(), *(instantiate(cfg.trainer.get("plugins") or [], _convert_="all"))]
     return instantiate(cfg.trainer, _convert_="all", _partial_=True)(**parts)
 
 

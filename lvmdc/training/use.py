@@ -16,7 +16,7 @@ from lvmdc.data.pictures import PictureSet
 from lvmdc.data.reading import SUFFIXES
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.files import write_atomically
-from lvmdc.training.checkpoint import instantiate_trusted, read_checkpoint
+from lvmdc.training.checkpoint import read_checkpoint
 from lvmdc.training.detect_use import evaluate_detector, predict_scenes
 from lvmdc.training.detector_file import is_detector
 from lvmdc.training.finish import NAMES, measures_table
@@ -30,7 +30,7 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
         return evaluate_detector(cfg)
     checkpoint = read_checkpoint(cfg.ckpt_path)
     model = checkpoint.model()
-    data = checkpoint.data(list(cfg.overrides))
+    data = checkpoint.data(list(cfg.overrides), cfg.paths.cache_dir)
     data.setup("test")
     assert data.test is not None
     measures = model.measure(data.test)
@@ -49,16 +49,18 @@ def predict_pictures(cfg: DictConfig) -> Path:
     model = checkpoint.model()
     files = find_pictures(Path(cfg.input))
     config = checkpoint.config
-    if config["data"].get("samples"):
+    with checkpoint.blamed():
+        pictured, partial = not config["data"].get("samples"), (config["proposals"] or {}).get("_partial_")
+        mapped = config["data"].get("kernel_map")
+    if not pictured:
         raise ValueError(f"ckpt_path: {checkpoint.path} was learned from data that are not pictures, and cannot predict pictures")
-    if config["proposals"].get("_partial_"):
+    if partial:
         raise ValueError(f"ckpt_path: {checkpoint.path} was learned with boxes that only its own data set knows, and cannot propose others")
-    if config["data"].get("kernel_map"):
+    if mapped:
         raise ValueError(
             f"ckpt_path: {checkpoint.path} has a kernel map that was fitted on its own data, and cannot predict other pictures"
         )
-    proposals = instantiate_trusted(config["proposals"], checkpoint.path)
-    features = model.describer(instantiate_trusted(config["features"], checkpoint.path))
+    proposals, features = checkpoint.part("proposals"), model.describer(checkpoint.part("features"))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
     pictures = PictureSet(files, checkpoint.classes, torch.zeros(len(files), dtype=torch.long), names=names)

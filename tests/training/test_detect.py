@@ -213,7 +213,7 @@ def test_boxes_are_proposed_for_pictures_with_several_objects(config, tmp_path, 
 def test_what_is_no_detector_is_refused_by_name(config, tmp_path):
     (tmp_path / "a.ckpt").write_bytes(b"nothing")
     assert not is_detector(tmp_path / "a.ckpt")
-    with pytest.raises(ValueError, match=r"a\.ckpt is not the checkpoint of a detector"):
+    with pytest.raises(ValueError, match=r"a\.ckpt is not a checkpoint that can be read"):
         read_detector(tmp_path / "a.ckpt")
     with pytest.raises(FileNotFoundError, match=r"b\.ckpt does not exist"):
         read_detector(tmp_path / "b.ckpt")

@@ -9,9 +9,10 @@ from hydra.errors import HydraException
 from PIL import Image
 from processes import train_script
 
-from lvmdc.training.checkpoint import check_fits, instantiate_trusted, read_checkpoint
+from lvmdc.training.checkpoint import read_checkpoint
 from lvmdc.training.errors import check_types, explain
 from lvmdc.training.run import train
+from lvmdc.training.trusted import construct
 from lvmdc.training.use import find_pictures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,13 +163,13 @@ def test_checkpoint_from_elsewhere_runs_no_code(tmp_path, monkeypatch):
         read_checkpoint("trap.ckpt")
     assert not Path("trapped").exists()
     with pytest.raises(ValueError, match=r"asks for os\.system"):
-        instantiate_trusted({"_target_": "lvmdc.DISC", "loss": {"_target_": "os.system", "command": "true"}}, Path("trap.ckpt"))
+        construct({"_target_": "lvmdc.DISC", "loss": {"_target_": "os.system", "command": "true"}}, "trap.ckpt")
 
 
 def test_checkpoint_of_other_classes_is_refused(finished):
     checkpoint = read_checkpoint(finished / "checkpoints" / "last.ckpt")
     with pytest.raises(ValueError, match=r"knows 6 classes .* but the data have 2 \(a, b\)"):
-        check_fits(checkpoint, ["a", "b"])
+        checkpoint.check_fits(["a", "b"])
 
 
 def test_input_without_pictures_is_refused(tmp_path):
