@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -10,8 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError)
+from lvmdc.storage import MOST_BYTES
+
+DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
+    *(RuntimeError, NotImplementedError, ValueError, OverflowError, KeyError, IndexError),
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,13 @@ def open_source(path: str | Path) -> Iterator[Source]:
     try:
         archive = _opened(path)
     except DAMAGED as error:
-        raise ValueError(f"source: {path} is damaged, or not a folder, a zip or a tar archive: {error}") from None
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
+        raise ValueError(f"source: {path} is damaged, or not a folder, a zip or a tar archive: {reason}") from None
     with archive:
         if isinstance(archive, zipfile.ZipFile):
-            yield Source(path, _shown([info.filename for info in archive.infolist() if not info.is_dir()]), archive.read)
+            zipped = archive
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            yield Source(path, _shown(names), lambda name: _limited(zipped.open(name)))
         else:
             members = _members(archive, path)
             yield Source(path, _shown(list(members)), lambda name: _content(archive, members[name]))
@@ -83,4 +93,12 @@ def _members(archive: tarfile.TarFile, path: Path) -> dict[str, tarfile.TarInfo]
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = archive.extractfile(member)
     assert file is not None  # plain files only
-    return file.read()
+    return _limited(file)
+
+
+def _limited(file: IO[bytes]) -> bytes:
+    with file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+    return data

@@ -51,11 +51,18 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
             missing = [column for column in COLUMNS if column not in (reader.fieldnames or [])]
             if missing:
                 raise ValueError(f"{path} must have the columns {','.join(COLUMNS)}, but its first line lacks {missing[0]!r}")
-            return [(reader.line_num, row) for row in reader]
+            twice = [column for column in COLUMNS if (reader.fieldnames or []).count(column) > 1]
+            if twice:
+                raise ValueError(f"{path} must have each column once, but its first line has {twice[0]!r} twice")
+            rows = [(reader.line_num, row) for row in reader]
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be text in UTF-8, but byte {error.start} is not") from None
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: not a row of a table: {error}") from None
+    for line, row in rows:
+        if None in row:
+            raise ValueError(f"{path}, line {line}: must have as many entries as the first line, but it has more")
+    return rows
 
 
 def _match(image: str | None, path: Path, root: Path, wanted: Mapping[str, tuple[str, str]], where: str) -> tuple[str, str]:
@@ -68,7 +75,7 @@ def _match(image: str | None, path: Path, root: Path, wanted: Mapping[str, tuple
     except ValueError:
         beside = ""
     if _key(beside) not in wanted:
-        raise ValueError(f"{where}: there is no picture {image} in {root}")
+        raise ValueError(f"{where}: there is no picture {image[:200]!r} in {root}")
     return wanted[_key(beside)]
 
 

@@ -1,6 +1,5 @@
 """Pictures annotated in the format of COCO."""
 
-import json
 import logging
 import math
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from lvmdc.data.pictures import PictureSet
 from lvmdc.data.reading import picture_size
+from lvmdc.storage import inside, read_json
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def coco(json_path: str | Path, images_dir: str | Path | None = None) -> Picture
         json_path: a file with the lists `images`, `annotations` and `categories`.
         images_dir: the folder that each `file_name` starts from; the folder of the JSON file where not given.
 
-    >>> import tempfile
+    >>> import json, tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as path:
     ...     Image.new("RGB", (6, 4)).save(f"{path}/1.png")
@@ -46,14 +46,16 @@ def coco(json_path: str | Path, images_dir: str | Path | None = None) -> Picture
     )
     if not chosen:
         raise ValueError(f"{path} has no picture whose annotations are all of one category")
-    files = [directory / images[key]["file_name"] for key in chosen]
+    files = [inside(directory, images[key]["file_name"], str(path)) for key in chosen]
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} pictures are missing)")
     found = {category for key in chosen for category in shown[key]}
     kept = [category for category in categories if category in found]
     y = [kept.index(next(iter(shown[key]))) for key in chosen]
-    boxes = [placed(largest[key], checked_size(images[key], file), file) for key, file in zip(chosen, files, strict=True)]
+    boxes = [
+        placed(largest[key], checked_size(images[key], file, path), f"{path}: {file}") for key, file in zip(chosen, files, strict=True)
+    ]
     return PictureSet(files, [str(categories[c]["name"]) for c in kept], y, boxes, [str(images[key]["file_name"]) for key in chosen])
 
 
@@ -61,12 +63,7 @@ def tables(path: Path) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]],
     """Images by id, the annotations, categories by id."""
     if not path.is_file():
         raise FileNotFoundError(f"the annotation file {path} does not exist")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be text in UTF-8, but byte {error.start} is not") from None
+    content = read_json(path)
     for name, needs in (("images", ("id", "file_name")), ("annotations", ()), ("categories", ("id", "name"))):
         rows = content.get(name) if isinstance(content, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -120,26 +117,26 @@ def _box(box: Any, where: str) -> list[float]:
     return [float(v) for v in box]
 
 
-def checked_size(image: dict[str, Any], file: Path) -> tuple[int, int]:
+def checked_size(image: dict[str, Any], file: Path, path: Path) -> tuple[int, int]:
     """Width and height of the picture in a file, refused if its annotations are for another size."""
     width, height = picture_size(file)
     said = (image.get("width", width), image.get("height", height))
     if said != (width, height):
-        raise ValueError(f"{file} is {width} by {height} pixels, but its annotations are for a picture of {said[0]} by {said[1]}")
+        raise ValueError(f"{path}: {file} is {width} by {height} pixels, but its annotations are for a picture of {said[0]} by {said[1]}")
     return width, height
 
 
-def placed(box: list[float], size: tuple[int, int], file: Path) -> list[float]:
+def placed(box: list[float], size: tuple[int, int], where: str) -> list[float]:
     """Corners of the box x, y, width, height, inside the picture of that width and height.
 
-    >>> placed([1, 1, 3.5, 2], (4, 6), Path("a.png"))
+    >>> placed([1, 1, 3.5, 2], (4, 6), "a.png")
     [1, 1, 4, 3]
     """
     width, height = size
     x, y, w, h = box
     if x < -1 or y < -1 or x + w > width + 1 or y + h > height + 1:
-        raise ValueError(f"{file}: the box {box} (x, y, width, height) must lie inside the picture, which is {width} by {height} pixels")
+        raise ValueError(f"{where}: the box {box} (x, y, width, height) must lie inside the picture, which is {width} by {height} pixels")
     corners = [max(x, 0.0), max(y, 0.0), min(x + w, width), min(y + h, height)]
     if corners[2] <= corners[0] or corners[3] <= corners[1]:
-        raise ValueError(f"{file}: the box {box} (x, y, width, height) must lie inside the picture, but it is outside its edge")
+        raise ValueError(f"{where}: the box {box} (x, y, width, height) must lie inside the picture, but it is outside its edge")
     return corners

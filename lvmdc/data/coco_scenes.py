@@ -9,6 +9,7 @@ import torch
 from lvmdc.data.coco import checked_size, placed, tables, usable_box
 from lvmdc.data.scenes import SceneSet
 from lvmdc.labelled_boxes import LabelledBoxes
+from lvmdc.storage import inside
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def _read(
         raise FileNotFoundError(f"the folder of pictures {directory} does not exist")
     if not images:
         raise ValueError(f"{path} must have pictures in its list 'images', but it is empty")
-    files = [directory / row["file_name"] for row in images.values()]
+    files = [inside(directory, row["file_name"], str(path)) for row in images.values()]
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} pictures are missing)")
@@ -98,7 +99,7 @@ def _read(
         image, category, box = usable_box(annotation, path, images, categories)
         i = number[image]
         if box is not None and i not in sizes:
-            sizes[i] = checked_size(images[image], files[i])
-        corners = None if box is None else placed(box, sizes[i], files[i])
+            sizes[i] = checked_size(images[image], files[i], path)
+        corners = None if box is None else placed(box, sizes[i], f"{path}: {files[i]}")
         found.append((i, str(categories[category]["name"]), corners, bool(annotation.get("iscrowd"))))
     return files, [str(row["file_name"]) for row in images.values()], found, [str(row["name"]) for row in categories.values()]

@@ -1,7 +1,5 @@
 """MNIST digits from their idx files, each turned by an unknown angle."""
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lvmdc.data.rotations import RotationSet, checked_pair, turned_at_random
+from lvmdc.storage import read_bytes
 
 PARTS = ("train", "t10k")  # to train with, to test with
 
@@ -56,16 +55,11 @@ def read_idx(path: str | Path) -> np.ndarray:
     array([5, 7], dtype=uint8)
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
-    data = path.read_bytes()
-    if path.suffix == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} cannot be decompressed: {error}") from None
+    data = read_bytes(path)
     if len(data) < 4 or data[:3] != b"\0\0\x08":
         raise ValueError(f"{path} must be an idx file of unsigned bytes, which begins with 0, 0, 8, but it begins with {list(data[:3])}")
+    if not 1 <= data[3] <= 4:
+        raise ValueError(f"{path} must have one to four dimensions, but it has {data[3]}")
     head = 4 + 4 * data[3]
     shape = tuple(int.from_bytes(data[k : k + 4], "big") for k in range(4, head, 4))
     if len(data) != head + prod(shape):
@@ -81,8 +75,8 @@ def _part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         if file is None:
             raise FileNotFoundError(f"{root} must hold {stem}, or the same with .gz, but it does not")
         array = read_idx(file)
-        if array.ndim != dimensions or (dimensions == 3 and array.shape[1] != array.shape[2]):
-            expected = "(n, s, s)" if dimensions == 3 else "(n,)"
+        if array.ndim != dimensions or (dimensions == 3 and not 2 <= array.shape[1] == array.shape[2] <= 1024):
+            expected = "(n, s, s) with s from 2 to 1024" if dimensions == 3 else "(n,)"
             raise ValueError(f"{file} must have shape {expected}, but it has shape {array.shape}")
         found.append(array)
     images, labels = found

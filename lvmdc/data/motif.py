@@ -1,12 +1,12 @@
 """Bound and unbound sequences of transcription factors on disk, in the format of the latent SVM's first motif finder."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
 
 from lvmdc.data.motif_map import MotifMap
 from lvmdc.data.sequences import SequenceSet
+from lvmdc.storage import read_bytes
 
 
 def motif(
@@ -38,6 +38,8 @@ def motif(
     if own is None:
         raise FileNotFoundError(f"{root} must hold train{protein}_{fold + 1}.data, or the same with .gz, but it does not")
     names, y, sequences = read_sequences(own)
+    if min(map(len, sequences), default=width) < width:
+        raise ValueError(f"{own} must hold sequences of at least width = {width} letters, but one has {min(map(len, sequences))}")
     held_out = _file(root, f"test{protein}_{fold + 1}")
     more = _of_other_folds(root, protein, own, sequences) if held_out is None else read_sequences(held_out)
     if per_class is not None:
@@ -61,16 +63,14 @@ def read_sequences(path: str | Path) -> Sequences:
     FileNotFoundError: nowhere.data does not exist
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
+    data = read_bytes(path)
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("ascii")
-    except (OSError, EOFError, UnicodeDecodeError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        lines = data.decode("ascii").splitlines()
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path} cannot be read as text: {error}") from None
-    lines = text.splitlines()
-    if not lines or not lines[0].strip().isdigit():
-        raise ValueError(f"{path} must say on its first line how many sequences it holds, but that is {lines[0] if lines else ''!r}")
+    first = lines[0].strip() if lines else ""
+    if not first.isdigit() or len(first) > 12:
+        raise ValueError(f"{path} must say on its first line how many sequences it holds, but that is {first[:60]!r}")
     names, y, sequences = [], [], []
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
@@ -82,8 +82,8 @@ def read_sequences(path: str | Path) -> Sequences:
         names.append(f"{name} {number - 1}")
         y.append(int(label != "-1"))
         sequences.append(sequence.upper())
-    if len(y) != int(lines[0]):
-        raise ValueError(f"{path} must hold {int(lines[0])} sequences, as its first line says, but it holds {len(y)}")
+    if len(y) != int(first):
+        raise ValueError(f"{path} must hold {int(first)} sequences, as its first line says, but it holds {len(y)}")
     return names, y, sequences
 
 

@@ -24,18 +24,18 @@ def published_split(path: str | Path, fold: int, names: Sequence[str]) -> tuple[
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"split: {path} does not exist")
-    images = load_arrays(path, ("images",), mmap=False)["images"]  # which refuses a file that is damaged or no npz
     parts = f"train_{fold + 1}", f"test_{fold + 1}"
-    with np.load(path, allow_pickle=False) as file:
-        held = file.files
-    if lacking := [part for part in parts if part not in held]:
-        folds = sum(name.startswith("train_") for name in held)
-        raise ValueError(f"split: {path} must hold {lacking[0]} for data.fold={fold}, but it holds {folds} folds")
-    train, test = load_arrays(path, parts, mmap=False).values()
+    arrays = load_arrays(path, ("images",), parts, mmap=False)
+    if lacking := [part for part in parts if part not in arrays]:
+        raise ValueError(f"split: {path} must hold {lacking[0]} for data.fold={fold}, but it does not")
+    images, train, test = (arrays[name] for name in ("images", *parts))
+    if images.ndim != 1 or images.dtype.kind not in "US":
+        raise ValueError(f"split: images of {path} must be names of shape (n,), but it is {images.dtype} of shape {images.shape}")
+    images = np.char.decode(images, "utf-8", "replace") if images.dtype.kind == "S" else images
     places = {name: i for i, name in enumerate(names)}
     found = [places.get(str(name), -1) for name in images]
     for part, index in (("train", train), ("test", test)):
-        if index.ndim != 1 or len(index) == 0 or index.min() < 0 or index.max() >= len(found):
+        if index.ndim != 1 or index.dtype.kind not in "iu" or len(index) == 0 or index.min() < 0 or index.max() >= len(found):
             raise ValueError(f"split: {part}_{fold + 1} of {path} must count its {len(found)} images from 0, but it does not")
         missing = [str(images[i]) for i in index if found[i] < 0]
         if missing:

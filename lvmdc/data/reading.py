@@ -1,11 +1,15 @@
 """A picture file as pixels, whatever its mode."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+# What Pillow may take a file for, whatever its name: formats of pixels alone. Others start programs, as EPS does.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+MOST_PIXELS = 89_478_485  # above which Pillow warns of a decompression bomb; a quarter of a gigabyte in RGB
 _ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 turn the picture by a quarter
 
 
@@ -39,7 +43,7 @@ def read_picture(path: str | Path) -> Image.Image:
     (4, 3)
     """
     try:
-        with Image.open(path) as image:
+        with _opened(path) as image:
             image.load()
             return to_rgb(ImageOps.exif_transpose(image))
     except FileNotFoundError:
@@ -58,7 +62,7 @@ def picture_size(path: str | Path) -> tuple[int, int]:
     (4, 3)
     """
     try:
-        with Image.open(path) as image:
+        with _opened(path) as image:
             width, height = image.size
             return (height, width) if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
     except FileNotFoundError:
@@ -67,7 +71,20 @@ def picture_size(path: str | Path) -> tuple[int, int]:
         raise _unreadable(path, error) from error
 
 
+def _opened(path: str | Path) -> Image.Image:
+    """A picture of which only the head is read yet; one of absurd size is refused before it costs memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        image = Image.open(path, formats=FORMATS)
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        image.close()
+        raise ValueError(f"it has {width} by {height} pixels, and more than {MOST_PIXELS} in all are not read")
+    return image
+
+
 def _unreadable(path: str | Path, error: Exception) -> ValueError:
     # Pillow's message for a file that is no picture repeats the path.
-    reason = "it is not a picture" if isinstance(error, Image.UnidentifiedImageError) else str(error) or type(error).__name__
+    unknown = isinstance(error, Image.UnidentifiedImageError)
+    reason = "it is not a picture" if unknown else (str(error) or type(error).__name__).splitlines()[0]
     return ValueError(f"{path} cannot be read as a picture: {reason}")

@@ -59,8 +59,9 @@ def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> P
             raise FileNotFoundError(f"the folder {part} of the VOC {year} devkit does not exist; {HOW}")
     known = ACTIONS[1:] if year == 2010 else ACTIONS
     keys = listed(root / "ImageSets" / "Action" / f"{split}.txt")
-    files = voc_files(root / "JPEGImages", keys, ".jpg")
-    annotations = voc_files(root / "Annotations", keys, ".xml")
+    files, annotations = (
+        voc_files(root / place, keys, end, f"{split}.txt") for place, end in (("JPEGImages", ".jpg"), ("Annotations", ".xml"))
+    )
     lists: dict[tuple[str, int], set[str]] | None = None
     chosen, y, boxes, objects, several, none = [], [], [], [], 0, 0
     for key, file, annotation in zip(keys, files, annotations, strict=True):

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.parsers import expat
 
+DEPTH = 20  # of the elements of an annotation; VOC has four levels
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -69,12 +71,7 @@ def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> 
     ...     read_objects(file, (6, 4))
     [VocObject(number=1, name='cow', box=(0.0, 1.0, 3.0, 4.0), difficult=True, truncated=False, actions=None)]
     """
-    try:
-        root = ElementTree.parse(path).getroot()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"the annotation file {path} does not exist") from None
-    except ElementTree.ParseError as error:
-        raise ValueError(f"{path}, line {error.position[0]}: not valid XML: {str(error).partition(':')[0]}") from None
+    root = _parsed(path)
     _check_size(path, root, size)
     found = []
     for number, item in enumerate(root.iter("object"), start=1):
@@ -83,8 +80,44 @@ def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> 
             raise ValueError(f"{where} must have a name, but it has none")
         if only is None or name == only:
             difficult, truncated = (_flag(item, flag, where) for flag in ("difficult", "truncated"))
-            found.append(VocObject(number, name, _box(item, size, where), difficult, truncated, _actions(item)))
+            found.append(VocObject(number, name, _box(item, size, where), difficult, truncated, _actions(item, where)))
     return found
+
+
+def _parsed(path: Path) -> ElementTree.Element:
+    """The root of an XML file. Document types are refused, since their entities can make much of little; nesting is limited."""
+    builder, depth = ElementTree.TreeBuilder(), 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > DEPTH:
+            raise ValueError(f"{path} is nested more than {DEPTH} levels deep, which no annotation is")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    def refuse(*declaration: object) -> None:
+        raise ValueError(f"{path} declares a document type, which annotations do not have, and which is not read")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    try:
+        with path.open("rb") as file:
+            parser.ParseFile(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"the annotation file {path} does not exist") from None
+    except expat.ExpatError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not valid XML: {expat.ErrorString(error.code)}") from None
+    except LookupError as error:  # an encoding that does not exist
+        raise ValueError(f"{path}: not valid XML: {error}") from None
+    except ValueError as error:
+        raise error if str(path) in str(error) else ValueError(f"{path}: not valid XML: {error}") from None
+    return builder.close()
 
 
 def _flag(item: ElementTree.Element, name: str, where: str) -> bool:
@@ -96,7 +129,7 @@ def _flag(item: ElementTree.Element, name: str, where: str) -> bool:
 
 def _check_size(path: Path, root: ElementTree.Element, size: tuple[int, int]) -> None:
     said = root.findtext("size/width"), root.findtext("size/height")
-    if None not in said and tuple(_number(value) for value in said) != size:
+    if said != (None, None) and tuple(_number(value) for value in said) != size:
         raise ValueError(f"{path} is for a picture of {said[0]} by {said[1]} pixels, but the picture is {size[0]} by {size[1]}")
 
 
@@ -121,6 +154,6 @@ def _box(item: ElementTree.Element, size: tuple[int, int], where: str) -> tuple[
     return box
 
 
-def _actions(item: ElementTree.Element) -> frozenset[str] | None:
+def _actions(item: ElementTree.Element, where: str) -> frozenset[str] | None:
     actions = item.find("actions")
-    return None if actions is None else frozenset(a.tag for a in actions if _number(a.text) == 1)
+    return None if actions is None else frozenset(a.tag for a in actions if _flag(actions, a.tag, where))

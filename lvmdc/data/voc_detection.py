@@ -72,7 +72,8 @@ def voc_detection(
         if not part.is_dir():
             raise FileNotFoundError(f"the folder {part} of the VOC {year} devkit does not exist")
     keys, division = _pictures(root, image_set, train, test)
-    files, annotations = voc_files(root / "JPEGImages", keys, ".jpg"), voc_files(root / "Annotations", keys, ".xml")
+    lists = " or ".join(f"{name}.txt" for name in (train, test) if name) or "Annotations"
+    files, annotations = (voc_files(root / place, keys, end, lists) for place, end in (("JPEGImages", ".jpg"), ("Annotations", ".xml")))
     pairs = tqdm(zip(files, annotations, strict=True), total=len(files), desc="annotations", unit="picture", disable=not progress)
     objects = [read_objects(annotation, picture_size(file)) for file, annotation in pairs]
     if truncated == "difficult":

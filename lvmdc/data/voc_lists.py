@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from lvmdc.storage import read_text
+
 
 def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The number and the words of each line of a list that is not empty."""
     if not path.is_file():
         raise FileNotFoundError(f"the list {path} does not exist")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be text in UTF-8, but byte {error.start} is not") from None
+    lines = read_text(path).splitlines()
     return ((i, line.split()) for i, line in enumerate(lines, start=1) if line.strip())
 
 
@@ -27,21 +26,23 @@ def listed(path: Path) -> list[str]:
     keys = list(dict.fromkeys(words[0] for _, words in rows_of(path)))
     if not keys:
         raise ValueError(f"{path} must name the pictures of the split, but it is empty")
-    outside = [key for key in keys if Path(key).name != key]
+    outside = [key for key in keys if Path(key).name != key or "\\" in key or not key.isprintable() or len(key) > 200]
     if outside:
-        raise ValueError(f"{path} must name pictures without their folder, but it has {outside[0]!r}")
+        raise ValueError(f"{path} must name pictures without their folder, but it has {outside[0][:80]!r}")
     return keys
 
 
-def voc_files(folder: Path, keys: list[str], suffix: str) -> list[Path]:
-    """The file of each picture in a folder of the devkit; those that are missing are named.
+def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Path]:
+    """The file of each picture in a folder of the devkit; those that are missing are named, with the lists that have them.
 
-    >>> voc_files(Path("nowhere"), ["2011_1"], ".jpg")
+    >>> voc_files(Path("nowhere"), ["2011_1"], ".jpg", "train.txt")
     Traceback (most recent call last):
-    FileNotFoundError: nowhere/2011_1.jpg does not exist (1 of 1 files are missing in nowhere)
+    FileNotFoundError: train.txt names nowhere/2011_1.jpg, which does not exist (1 of 1 files are missing in nowhere)
     """
     files = [folder / f"{key}{suffix}" for key in keys]
     missing = [file for file in files if not file.is_file()]
     if missing:
-        raise FileNotFoundError(f"{missing[0]} does not exist ({len(missing)} of {len(files)} files are missing in {folder})")
+        raise FileNotFoundError(
+            f"{lists} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} files are missing in {folder})"
+        )
     return files

@@ -39,7 +39,10 @@ class FileFeatures(Features):
     def __init__(self, path: str | Path, boxes: str = "boxes", features: str = "features"):
         self.path, self._names = Path(path), {"boxes": boxes, "features": features}
         self._rows = NamedRows(path, boxes, others=(features,))
-        self._numbers = as_tensor(self._rows.others[features])
+        try:
+            self._numbers = as_tensor(self._rows.others[features])
+        except TypeError as error:
+            raise ValueError(f"{path}: {features}: {error}") from None
         if self._numbers.dim() != 2:
             raise ValueError(f"{path}: {features} must have shape (T, d), but it has shape {tuple(self._numbers.shape)}")
         check_finite(f"{path}: {features}", self._numbers)

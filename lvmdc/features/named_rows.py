@@ -35,7 +35,13 @@ class NamedRows:
     def __init__(self, path: str | Path, boxes: str = "boxes", others: tuple[str, ...] = ()):
         self.path = Path(path)
         arrays = load_arrays(self.path, required=("images", "counts", boxes, *others))
-        images = np.char.decode(arrays["images"], "utf-8") if arrays["images"].dtype.kind == "S" else arrays["images"]
+        for name, values in arrays.items():
+            if values.ndim == 0:
+                raise ValueError(f"{self.path}: {name} must have a row for each entry, but it is a single value")
+        try:
+            images = np.char.decode(arrays["images"], "utf-8") if arrays["images"].dtype.kind == "S" else arrays["images"]
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.path}: images must be names in UTF-8, but one is not: {error}") from None
         if images.dtype.kind != "U" or images.ndim != 1:
             raise ValueError(f"{self.path}: images must be names of shape (n,), but it is {images.dtype} of shape {images.shape}")
         total = len(arrays[boxes])
@@ -56,7 +62,7 @@ class NamedRows:
         for image, start, end in zip(images.tolist(), [0, *ends], ends, strict=False):
             parts = _parts(image)
             if parts in self._rows:
-                raise ValueError(f"{self.path}: images must be different names, but {image} is there twice")
+                raise ValueError(f"{self.path}: images must be different names, but {image[:200]!r} is there twice")
             self._rows[parts] = slice(start, end)
             self._by_file.setdefault(parts[-1], []).append(parts)
 

@@ -1,7 +1,10 @@
 """Files that never stand half-written, and names that any file system takes."""
 
+import json
+import math
 import re
 import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
 
 from lvmdc.storage import replacing
@@ -21,6 +24,22 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     """
     with replacing(path) as file:
         file.write(data)
+
+
+def write_measures(path: str | Path, measures: Mapping[str, float]) -> None:
+    """Write names and numbers as JSON; what is not finite, as the mean over no class, is null.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_measures(Path(folder, "a.json"), {"loss": 0.5, "ap": math.nan})
+    ...     print(Path(folder, "a.json").read_text())
+    {
+      "loss": 0.5,
+      "ap": null
+    }
+    """
+    plain = {name: value if math.isfinite(value) else None for name, value in measures.items()}
+    write_atomically(path, json.dumps(plain, indent=2, allow_nan=False).encode())
 
 
 class SafeNames:

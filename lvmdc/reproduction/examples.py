@@ -35,7 +35,7 @@ def draw_examples(shown: Shown, problem: Problem, pictures: PictureSet, count: i
         boxes = candidates.boxes[start : start + int(candidates.counts[i])]
         name = pictures.classes[int(y[i])]
         for method, (_, predicted) in shown.items():
-            guess, p = pictures.classes[predicted["y"][i]], predicted["p"]
+            guess, p = pictures.classes[predicted["y"][i]], predicted.get("p")
             caption = f"{method}: {name}" if guess == name else f"{method}: {name}, taken for {guess}"
             places, belief = (None, None) if p is None else (boxes, p[start : start + len(boxes)])
             image, box = pictures.image(int(test[i])), boxes[predicted["h"][i]]

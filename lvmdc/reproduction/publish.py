@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lvmdc.reporting.files import write_atomically
+from lvmdc.storage import read_text
 
 HEAD = """# Results
 
@@ -24,7 +25,7 @@ def publish(folder: str | Path, name: str, section: str, chart: bytes | None = N
     """
     folder = Path(folder)
     path = folder / "RESULTS.md"
-    text = path.read_text(encoding="utf-8") if path.exists() else HEAD
+    text = read_text(path) if path.exists() else HEAD
     first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     written = f"{first}\n{section.strip()}\n{last}"
     if text.count(first) != text.count(last) or text.count(first) > 1 or text.find(last) < text.find(first):

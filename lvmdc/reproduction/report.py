@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from lvmdc.reproduction.run import Run
 from lvmdc.reproduction.summary import Paper, Summary, compare, summarise
 from lvmdc.reproduction.tables import comparison_table, summary_table
 from lvmdc.reproduction.tidy import runs_csv
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,9 @@ class Report:
                 run = summary.best.runs[0]
                 result = found[run]
                 if result is not None and "predictions" in result:
+                    if not _fit(result["predictions"], run, problem, len(pictures.classes)):
+                        log.warning("what the result %s predicts does not fit the data, and is not drawn", run.key)
+                        continue
                     shown[summary.loss][summary.method] = (run, result["predictions"])
         if count and shown:
             write_examples(folder, f"{self.title}: examples", shown, problem, pictures, count)
@@ -102,7 +108,7 @@ class Report:
         """The notes of the protocol, and what must be known of these runs."""
         done = [result for _, result in self.results if result is not None]
         lacking = len(self.results) - len(done)
-        unfinished = sum(not result["converged"] for result in done)
+        unfinished = sum(not result.get("converged", False) for result in done)
         told = [self.about, *notes(self.protocol)]
         if unfinished:
             told.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv tells which.")
@@ -117,3 +123,14 @@ class Report:
         remarks = "\n".join(f"- {note}" for note in [*self.remarks(), *([] if took is None else [f"It took {took}."])])
         head = f"## {self.title}\n\n{date.today()}, `{self.command}`"
         return f"{head}\n\n![{self.title}]({self.name}.png)\n\n{tables}\n\n{remarks}"
+
+
+def _fit(predictions: dict[str, Any], run: Run, problem: Problem, n_classes: int) -> bool:
+    """Whether there is a class, a candidate and a posterior for each test sample of the run."""
+    counts = problem.candidates.counts[run.division.parts(problem.y, problem.groups)[1]].tolist()
+    y, h, p = predictions["y"], predictions["h"], predictions.get("p")
+    if not len(y) == len(h) == len(counts) or (p is not None and len(p) != sum(counts)):
+        return False
+    return all(isinstance(k, int) and 0 <= k < n_classes for k in y) and all(
+        isinstance(i, int) and 0 <= i < m for i, m in zip(h, counts, strict=True)
+    )

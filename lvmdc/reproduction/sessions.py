@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lvmdc.reporting.files import write_atomically
+from lvmdc.storage import read_json
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,4 +70,12 @@ def total(folder: Path) -> Session | None:
 
 def _entries(folder: Path) -> list[dict[str, Any]]:
     path = folder / "sessions.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    try:
+        entries = read_json(path) if path.exists() else []
+        numbers = ("runs", "seconds", "peak", "processes")
+        if not isinstance(entries, list) or not all(type(entry[name]) in (int, float) for entry in entries for name in numbers):
+            raise ValueError(f"{path} must hold a list of sessions, but it does not")
+        return entries
+    except (ValueError, KeyError, TypeError) as error:  # it only says how long the runs took
+        log.warning("what the runs took so far is forgotten, since %s is damaged: %s", path, error)
+        return []

@@ -11,6 +11,7 @@ from typing import Any
 
 from lvmdc.reporting.files import write_atomically
 from lvmdc.reproduction.run import FORMAT, Run
+from lvmdc.storage import read_json
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +45,8 @@ class Store:
         if not path.exists():
             return None
         try:
-            result = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(result["measures"], dict):
-                raise TypeError("its measures are no table")
+            result = read_json(path)
+            _check_result(result)
             return result
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the result %s is damaged, and its run is done again: %s", path, error)
@@ -81,6 +81,24 @@ class Store:
     def is_running(self, run: Run) -> bool:
         """Whether it began and did not end."""
         return (self.folder / "running" / run.key).exists()
+
+
+def _check_result(result: Any) -> None:
+    """Refuse a result that the figure, the tables and the pictures could not be made from."""
+    kinds: dict[str, tuple[type, ...]] = {"measures": (dict,), "converged": (bool,), "warnings": (list,), "predictions": (dict,)}
+    if not isinstance(result, dict) or "measures" not in result:
+        raise ValueError("it has no measures")
+    for name, allowed in kinds.items():
+        if name in result and not isinstance(result[name], allowed):
+            raise ValueError(f"its entry {name!r} is of type {type(result[name]).__name__}")
+    for name, value in ({"loss": ""} | result["measures"]).items():
+        if (value is not None or name == "loss") and type(value) not in (int, float):
+            raise ValueError(f"its measure {name!r} is not a number")
+    if "predictions" in result:
+        found = result["predictions"]
+        lists = [found.get("y"), found.get("h"), found.get("p") or []]
+        if not all(isinstance(values, list) and all(type(v) in (int, float) for v in values) for values in lists):
+            raise ValueError("its predictions are not lists of numbers")
 
 
 @cache

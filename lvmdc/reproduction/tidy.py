@@ -29,7 +29,9 @@ def runs_csv(rows: Iterable[tuple[Run, Mapping[str, object] | None]]) -> str:
         what += ["validation" if run.inner else "test", *(settings.get(name, "") for name in names), "yes" if result else "no"]
         warned = result.get("warnings", []) if result else []
         assert isinstance(warned, list)
-        writer.writerow([*what, *(found.get(name, "") for name in measures), result["converged"] if result else "", " | ".join(warned)])
+        writer.writerow(
+            [*what, *(found.get(name, "") for name in measures), result.get("converged", "") if result else "", " | ".join(warned)]
+        )
     return file.getvalue()
 
 

@@ -17,10 +17,12 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
+from lvmdc.learners import LatentLearner
+from lvmdc.losses import Loss
 from lvmdc.storage import AGAIN, check_seal, replacing, seal
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
-from lvmdc.training.trusted import check_plain, construct
+from lvmdc.training.trusted import DEPTH, check_plain, construct
 
 log = logging.getLogger(__name__)
 ENTRIES = {"config": dict, "classes": list, "learned": dict, "module": str}  # what a checkpoint says of itself, and of which type
@@ -35,10 +37,22 @@ class Saved:
     classes: list[str]
     learned: dict[str, Any]
 
-    def part(self, name: str) -> Any:
-        """What a part of its configuration describes, such as its proposals."""
+    def part(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        """What a part of its configuration describes, such as its proposals; refused if it is of another kind."""
         with self.blamed():
-            return construct(self.config[name], f"ckpt_path: {self.path}")
+            made = construct(self.config[name], f"ckpt_path: {self.path}")
+            if not isinstance(made, kind):
+                raise ValueError(f"its {name} must not be of type {type(made).__name__}")
+        return made
+
+    def learner(self) -> LatentLearner:
+        """The method that it was learned by, not fitted."""
+        learner: LatentLearner = self.part("method", LatentLearner)
+        with self.blamed():
+            if not isinstance(learner.loss, Loss | None):
+                raise ValueError(f"its loss must not be of type {type(learner.loss).__name__}")
+            learner.check_parameters()
+        return learner
 
     def data_part(self, overrides: list[str], cache_dir: str | None = None) -> Any:
         """The data that it was learned from, or, by overrides such as `data.fold=2`, others; candidates are kept in `cache_dir`."""
@@ -77,7 +91,7 @@ class Checkpoint(Saved):
     def model(self) -> LatentModule:
         """The module that wrote it, ready to predict."""
         with self.blamed():
-            learner = self.part("method")
+            learner = self.learner()
             solver = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
             model: LatentModule = solver(learner=learner, config=self.config)
             model.classes = list(self.classes)
@@ -138,6 +152,10 @@ def checked_entries(path: Path, found: Any, kind: Callable[..., Any]) -> Any:
     if not all(isinstance(name, str) for name in found["classes"]):
         raise ValueError(f"ckpt_path: {path} must name its classes by text, but it does not")
     check_plain(found["config"], f"ckpt_path: {path}")
+    try:
+        _check_numbers(found["learned"])
+    except ValueError as error:
+        raise ValueError(f"ckpt_path: {path} does not hold what a checkpoint of lvmdc holds: {error}") from None
     return kind(path, **found)
 
 
@@ -195,6 +213,23 @@ class SealedCheckpoints(TorchCheckpointIO):
             super().save_checkpoint(checkpoint, path, storage_options)
         else:
             write_content(path, checkpoint)
+
+
+def _check_numbers(learned: Any, name: str = "learned", depth: int = 0) -> None:
+    """Refuse tensors that hold NaN, a history that is not made of numbers, and nesting without end."""
+    if depth > DEPTH:
+        raise ValueError(f"it is nested more than {DEPTH} levels deep")
+    if isinstance(learned, Tensor):
+        if learned.is_floating_point() and bool(learned.isnan().any()):
+            raise ValueError(f"{name} must hold numbers, but it holds NaN")
+    elif isinstance(learned, dict):
+        for key, value in learned.items():
+            _check_numbers(value, f"{name}.{key}", depth + 1)
+            if "history" in name.split(".") and not isinstance(value, list | dict) and type(value) not in (int, float):
+                raise ValueError(f"{name}.{key} must be a number, but it is {str(value)[:60]!r}")
+    elif isinstance(learned, list):
+        for value in learned:
+            _check_numbers(value, name, depth + 1)
 
 
 def _check_parts(path: Path) -> None:

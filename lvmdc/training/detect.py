@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -17,7 +16,7 @@ from tqdm import tqdm
 
 from lvmdc.detection import Detector, measure, pseudo_labels, save_coco, told_objects, unlearned
 from lvmdc.learners import LatentLearner, Supervised
-from lvmdc.reporting.files import write_atomically
+from lvmdc.reporting.files import write_measures
 from lvmdc.training.checkpoint import write_content
 from lvmdc.training.detect_finish import finish_detection, log_class
 from lvmdc.training.detection_data import DetectionData, Scenes
@@ -68,7 +67,7 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     boxes = pseudo_labels(detector, train.candidates, train.items.labels, cfg.detection.pseudo_score)
     labels = save_coco(folder / "pseudo_labels.json", train.items, boxes.to("cpu"))
     measures = {f"{KEYS[part]}/{k}": v for part, found in rows.items() for k, v in found.items()}
-    write_atomically(folder / "results.json", json.dumps(measures, indent=2).encode())
+    write_measures(folder / "results.json", measures)
     finish_detection(detector, test, rows, folder, cfg, loggers)
     log.info("%-11s %s", "boxes found in the training part, as COCO annotations", labels)
     return measures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,9 @@ from tqdm import tqdm
 from lvmdc.candidates import Candidates
 from lvmdc.data.sources import Sources
 from lvmdc.detection import measure
-from lvmdc.reporting.files import write_atomically
+from lvmdc.features import Features
+from lvmdc.proposals import Proposals
+from lvmdc.reporting.files import write_measures
 from lvmdc.reporting.scene_files import SceneRecord, save_scenes
 from lvmdc.training.checkpoint import merged
 from lvmdc.training.detect_finish import measures_table, surest
@@ -34,7 +35,7 @@ def evaluate_detector(cfg: DictConfig) -> dict[str, float]:
     _, test = data.setup()
     measures = measure(detector, test.candidates, test.items, iou, coco)
     path = Path(cfg.paths.output_dir) / "results.json"
-    write_atomically(path, json.dumps(measures, indent=2).encode())
+    write_measures(path, measures)
     log.info("%s\n\n%s\n\nresults  %s", cfg.ckpt_path, measures_table({"test": measures}, file.classes).text(), path)
     return measures
 
@@ -43,7 +44,7 @@ def predict_scenes(cfg: DictConfig, files: list[Path]) -> Path:
     """All objects in anyone's pictures, with scores: predictions.json and drawings."""
     file = read_detector(cfg.ckpt_path)
     detector = file.detector()
-    proposals, features = file.part("proposals"), file.part("features")
+    proposals, features = file.part("proposals", Proposals), file.part("features", Features)
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
     pictures = Sources(files, file.classes, names)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from lvmdc.candidates import Candidates
 from lvmdc.detection import Detector
 from lvmdc.training.checkpoint import Saved, checked_entries, read_content
 from lvmdc.training.trusted import construct
@@ -25,8 +27,10 @@ class DetectorFile(Saved):
             if lacking:
                 raise ValueError(f"ckpt_path: {self.path} has not learned the class {lacking[0]!r} yet: resume its training first")
             make = construct(self.config["detection"]["detector"] | {"_partial_": True}, f"ckpt_path: {self.path}")
-            detector: Detector = make(learner=self.part("method"))
+            detector: Detector = make(learner=self.learner())
             detector.load_state_dict(self.learned)
+            probe = Candidates(torch.zeros(1, detector.n_features_in_), [1], torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+            detector.predict(probe)
         return detector
 
     def check_learned(self) -> None:

@@ -14,6 +14,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from lvmdc.storage import FULL
+
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)
 
 
@@ -48,6 +50,10 @@ def explain(error: BaseException, config_dir: Path) -> str:
     missing = re.search(r"Missing mandatory value: (\S+)", f"{text} {cause}")
     if missing:
         return f"{missing[1]} must be given: {missing[1]}=…"
+    if isinstance(cause, OSError) and cause.strerror:  # without the number of the error
+        full = "the disk is full: free some space and try again" if cause.errno in FULL and not cause.strerror.count(" could not ") else ""
+        named = f"{cause.filename}: " if cause.filename else ""
+        return f"{named}{full or cause.strerror}".splitlines()[0]
     line = str(cause).strip() or type(cause).__name__
     return line.splitlines()[0]
 

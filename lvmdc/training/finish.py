@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
-from lvmdc.reporting.files import SafeNames, write_atomically
+from lvmdc.reporting.files import SafeNames, write_atomically, write_measures
 from lvmdc.reporting.page import png
 from lvmdc.training.module import LatentModule
 from lvmdc.training.pictures import draw_learned, draw_samples
@@ -36,7 +35,7 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     pictures = _draw(module, folder / "pictures")
     log_hyperparameters(trainer, settings, measures)
     board = f"tensorboard --logdir {folder}"
-    write_atomically(folder / "results.json", json.dumps(measures | {"objective": module.history()[-1]["objective"]}, indent=2).encode())
+    write_measures(folder / "results.json", measures | {"objective": module.history()[-1]["objective"]})
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
         write_report(folder / "report.html", title, settings, module.history(), table, pictures, [command_line(), board])

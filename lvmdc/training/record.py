@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lvmdc.reporting.files import write_atomically
+from lvmdc.storage import read_json
 
 PACKAGES = (
     "lvmdc",
@@ -27,7 +28,9 @@ PACKAGES = (
 def write_record(folder: Path) -> None:
     """Write `run.json`: when resumed, one more entry."""
     path = folder / "run.json"
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    entries = read_json(path) if path.exists() else []
+    if not isinstance(entries, list):
+        raise ValueError(f"{path} must hold a list with an entry for each start of the run, but it does not: move it away")
     write_atomically(path, json.dumps([*entries, describe_run()], indent=2).encode())
 
 

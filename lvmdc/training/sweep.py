@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from omegaconf import OmegaConf
+import yaml
 
 from lvmdc.reporting import Table, results_table
+from lvmdc.storage import read_json, read_text
 from lvmdc.training.finish import NAMES
 
 REPEATS = ("data.fold", "seed", "method.seed", "data.split_seed")  # what makes a repetition, not another setting
@@ -22,9 +22,9 @@ def collect(folder: str | Path) -> Table:
         raise FileNotFoundError(f"{folder} does not exist")
     groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
     for results in sorted(folder.rglob("results.json")):
-        overrides = [str(word) for word in OmegaConf.load(results.parent / ".hydra" / "overrides.yaml")]
+        overrides = read_overrides(results.parent / ".hydra" / "overrides.yaml")
         setting = tuple(sorted(word for word in overrides if word.split("=")[0] not in REPEATS))
-        groups[setting].append(json.loads(results.read_text(encoding="utf-8")))
+        groups[setting].append(read_results(results))
     if not groups:
         raise ValueError(f"{folder} holds no finished run: none of its folders has a results.json")
     common = set.intersection(*(set(setting) for setting in groups))
@@ -38,3 +38,25 @@ def collect(folder: str | Path) -> Table:
                 row[f"{title} %"] = (mean, float(np.std(values, ddof=1))) if len(values) > 1 else mean
         rows.append(row)
     return results_table(rows)
+
+
+def read_results(path: Path) -> dict[str, float]:
+    """The measures that a run left behind, names and numbers; what is null there was not measured."""
+    found = read_json(path)
+    if not isinstance(found, dict) or not all(value is None or type(value) in (int, float) for value in found.values()):
+        raise ValueError(f"{path} must hold names and numbers, as a finished run writes them, but it does not")
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def read_overrides(path: Path) -> list[str]:
+    """The words of a run's command line, from the list that Hydra keeps of them."""
+    text = read_text(path)
+    try:
+        if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
+            raise ValueError("it has references, which can make much of little")
+        words = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be a list of settings, as Hydra writes it, but: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(words, list) or not all(isinstance(word, str | int | float) for word in words):
+        raise ValueError(f"{path} must be a list of settings, as Hydra writes it, but it is not")
+    return [str(word) for word in words]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,10 @@ from tqdm import tqdm
 from lvmdc.candidates import Candidates
 from lvmdc.data.pictures import PictureSet
 from lvmdc.data.reading import SUFFIXES
+from lvmdc.features import Features
+from lvmdc.proposals import Proposals
 from lvmdc.reporting import Detection, Prediction, save_predictions
-from lvmdc.reporting.files import write_atomically
+from lvmdc.reporting.files import write_measures
 from lvmdc.training.checkpoint import read_checkpoint
 from lvmdc.training.detect_use import evaluate_detector, predict_scenes
 from lvmdc.training.detector_file import is_detector
@@ -36,7 +37,7 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     measures = model.measure(data.test)
     row: dict[str, object] = {"part": "test"} | {NAMES[k]: measures[k] for k in NAMES if k in measures}
     path = Path(cfg.paths.output_dir) / "results.json"
-    write_atomically(path, json.dumps(measures, indent=2).encode())
+    write_measures(path, measures)
     log.info("%s\n\n%s\n\nresults  %s", cfg.ckpt_path, measures_table([row]).text(), path)
     return measures
 
@@ -60,7 +61,7 @@ def predict_pictures(cfg: DictConfig) -> Path:
         raise ValueError(
             f"ckpt_path: {checkpoint.path} has a kernel map that was fitted on its own data, and cannot predict other pictures"
         )
-    proposals, features = checkpoint.part("proposals"), model.describer(checkpoint.part("features"))
+    proposals, features = checkpoint.part("proposals", Proposals), model.describer(checkpoint.part("features", Features))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
     pictures = PictureSet(files, checkpoint.classes, torch.zeros(len(files), dtype=torch.long), names=names)

@@ -23,7 +23,7 @@ def test_every_picture_has_the_labels_and_boxes_of_all_its_categories(tmp_path, 
 
 def test_a_picture_is_opened_once_however_many_boxes_it_has(tmp_path, monkeypatch):
     places, opened, reading = write(tmp_path), [], Image.open
-    monkeypatch.setattr(Image, "open", lambda file: opened.append(file) or reading(file))
+    monkeypatch.setattr(Image, "open", lambda file, **kinds: opened.append(file) or reading(file, **kinds))
     coco_scenes(*places)
     assert len(opened) == len(set(opened)) == 3  # of the four one has no box
 

@@ -128,7 +128,7 @@ def test_damaged_file_is_refused_by_name_and_line(lines, count, sentence, tmp_pa
 def test_file_that_is_no_text_or_cut_short_is_refused_by_name(tmp_path):
     whole = write(tmp_path / "a.data.gz", "a:1:0:ACGT").read_bytes()
     (tmp_path / "a.data.gz").write_bytes(whole[:20])
-    with pytest.raises(ValueError, match=r"a\.data\.gz cannot be read"):
+    with pytest.raises(ValueError, match=r"a\.data\.gz cannot be unpacked"):
         read_sequences(tmp_path / "a.data.gz")
     (tmp_path / "b.data").write_text("no number\n")
     with pytest.raises(ValueError, match=r"b\.data must say on its first line"):

@@ -21,7 +21,7 @@ def test_samples_are_found_by_their_names_in_any_order(tmp_path):
     [
         ({"train_1": [0], "test_1": [5]}, "test_1 of .* must count its 3 images from 0"),
         ({"train_1": [0, 1], "test_1": [1]}, "must share no image"),
-        ({"train_1": [0]}, "must hold test_1 for data.fold=0, but it holds 1 folds"),
+        ({"train_1": [0]}, "must hold test_1 for data.fold=0, but it does not"),
         ({"train_1": [0], "test_1": [2]}, "names c, which is not among the samples"),
     ],
 )

@@ -110,7 +110,7 @@ def test_damaged_idx_files_are_refused_by_name(digits):
     images.write_bytes(whole)
     packed = digits / "t10k-labels-idx1-ubyte.gz"
     packed.write_bytes(packed.read_bytes()[:15])
-    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte\.gz cannot be decompressed"):
+    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte\.gz cannot be unpacked"):
         mnist(digits)
     packed.unlink()
     with pytest.raises(FileNotFoundError, match=r"must hold t10k-labels-idx1-ubyte, or the same with \.gz"):

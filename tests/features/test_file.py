@@ -114,7 +114,7 @@ def test_a_name_is_needed(write):
     [
         ({"features": None}, r"a\.npz lacks the array 'features'"),
         ({"images": np.arange(3)}, r"a\.npz: images must be names of shape \(n,\), but it is int64"),
-        ({"images": ARRAYS["images"][[0, 1, 1]]}, r"images must be different names, but dog/1\.jpg is there twice"),
+        ({"images": ARRAYS["images"][[0, 1, 1]]}, r"images must be different names, but 'dog/1\.jpg' is there twice"),
         ({"images": ARRAYS["images"][:2]}, "counts must have one entry for each of the 2 images, but it has 3"),
         ({"counts": np.array([1, 2, 3])}, r"a\.npz: counts must sum to boxes\.shape\[0\] = 4, but it sums to 6"),
         ({"boxes": ARRAYS["boxes"][:, [2, 1, 0, 3]]}, r"a\.npz: boxes must have x2 > x1"),

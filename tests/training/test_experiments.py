@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from lvmdc.training.checkpoint import read_checkpoint
 from lvmdc.training.run import train
 
 pytestmark = pytest.mark.slow
@@ -30,6 +31,7 @@ def test_experiment_runs_one_quick_iteration_and_warns_unless_that_was_enough(ex
     learned = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)["lvmdc"]["learned"]
     assert len(learned["history"]) == 1
     assert any("stopped at max_iter=1" in str(one.message) for one in caught) == (not learned["converged"])
+    assert read_checkpoint(tmp_path / "checkpoints" / "last.ckpt").model().classes
 
 
 METHODS = ["lsvm", "ilsvm", "supervised", "disc", "disc_soft", "em", "m3e"]
