@@ -14,7 +14,8 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="eval")
 def main(cfg: DictConfig) -> None:
-    evaluate_checkpoint(cfg)
+    with errors.one_sentence(CONFIGS):
+        evaluate_checkpoint(cfg)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="make_proposals")
 def main(cfg: DictConfig) -> None:
-    errors.check_types(cfg, CONFIGS)
-    make_proposals(cfg)
+    with errors.one_sentence(CONFIGS):
+        errors.check_types(cfg, CONFIGS)
+        make_proposals(cfg)
 
 
 if __name__ == "__main__":

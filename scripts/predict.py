@@ -14,7 +14,8 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="predict")
 def main(cfg: DictConfig) -> None:
-    predict_pictures(cfg)
+    with errors.one_sentence(CONFIGS):
+        predict_pictures(cfg)
 
 
 if __name__ == "__main__":

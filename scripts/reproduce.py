@@ -15,9 +15,10 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="reproduce")
 def main(cfg: DictConfig) -> None:
-    errors.check_types(cfg, CONFIGS)
     try:
-        reproduce(cfg)
+        with errors.one_sentence(CONFIGS):
+            errors.check_types(cfg, CONFIGS)
+            reproduce(cfg)
     except RunsFailed as failed:
         sys.exit(f"error: {failed}")
     except KeyboardInterrupt:

@@ -15,11 +15,12 @@ resolvers.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def main(cfg: DictConfig) -> float | None:
-    errors.check_types(cfg, CONFIGS)
-    if cfg.detection:
-        found = detect(cfg)
-        return 1 - found["test/ap"] if "test/ap" in found else None
-    measures = train(cfg)
+    with errors.one_sentence(CONFIGS):
+        errors.check_types(cfg, CONFIGS)
+        if cfg.detection:
+            found = detect(cfg)
+            return 1 - found["test/ap"] if "test/ap" in found else None
+        measures = train(cfg)
     return measures.get("test/loss", measures.get("test/error"))
 
 

@@ -66,6 +66,7 @@ WORDS = [
     "/etc/passwd",
     "true",
 ]
+ROOM = 2 << 30  # bytes of memory that reading may take beyond what the program holds
 VALUES: list[Any] = [
     None,
     True,
@@ -504,7 +505,7 @@ def fuzz(reader: Reader, cases: int) -> Tally:
                 tally.unnoticed.append(case)
         except (ValueError, OSError) as error:
             tally.refused += 1
-            if "\n" in str(error) or reader.file.name.partition(".")[0] not in str(error):
+            if "can't allocate" in str(error) or "\n" in str(error) or reader.file.name.partition(".")[0] not in str(error):
                 tally.tracebacks.append(f"case {case}: not one sentence with the file's name: {type(error).__name__}: {error}")
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
@@ -518,6 +519,8 @@ def main() -> None:
     cases, prefix = int(sys.argv[1]) if len(sys.argv) > 1 else 500, sys.argv[2] if len(sys.argv) > 2 else ""
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, held + ROOM))  # a file that asks for more is a failure, not the end of the machine
     bad = False
     with tempfile.TemporaryDirectory() as root:
         heads = (

@@ -95,6 +95,7 @@ class Checkpoint(Saved):
             solver = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
             model: LatentModule = solver(learner=learner, config=self.config)
             model.classes = list(self.classes)
+            self.check_sizes()
             model.load_learned(self.learned)
             if learner.n_classes_ != len(self.classes):
                 raise ValueError(f"it names {len(self.classes)} classes, but it learned {learner.n_classes_}")
@@ -102,6 +103,16 @@ class Checkpoint(Saved):
             with torch.no_grad():
                 model.prediction(probe).predict(probe)
         return model
+
+    def check_sizes(self) -> None:
+        """Refuse numbers of features or classes that what was learned is too small for: memory would be taken for them."""
+        learned = sum(tensor.numel() for tensor in _tensors(self.learned))
+        for name in ("n_features", "n_classes", "n_phi"):
+            size = self.learned.get(name, 1)
+            if not isinstance(size, int) or not 1 <= size <= learned:
+                raise ValueError(
+                    f"{name} must be at least 1 and at most the {learned} numbers that were learned, but it is {str(size)[:60]}"
+                )
 
     def data(self, overrides: list[str], cache_dir: str | None = None) -> LatentDataModule:
         """See `data_part`."""
@@ -242,15 +253,17 @@ def _check_parts(path: Path) -> None:
 
 def _check_tensors(content: Any) -> None:
     """Refuse tensors that claim more numbers than the file has: copies of them would fill the memory."""
+    for tensor in _tensors(content):
+        if tensor.layout == torch.strided and tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise ValueError(f"a tensor of shape {tuple(tensor.shape)} claims more numbers than there are")
+
+
+def _tensors(content: Any) -> Iterator[Tensor]:
     if isinstance(content, Tensor):
-        if content.layout == torch.strided and content.numel() * content.element_size() > content.untyped_storage().nbytes():
-            raise ValueError(f"a tensor of shape {tuple(content.shape)} claims more numbers than there are")
-    elif isinstance(content, dict):
-        for value in content.values():
-            _check_tensors(value)
-    elif isinstance(content, list | tuple):
-        for value in content:
-            _check_tensors(value)
+        yield content
+    elif isinstance(content, dict | list | tuple):
+        for value in content.values() if isinstance(content, dict) else content:
+            yield from _tensors(value)
 
 
 def _few(names: list[str]) -> str:

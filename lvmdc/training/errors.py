@@ -7,10 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -26,6 +29,21 @@ def run_script(main: Callable[[], object], config_dir: Path) -> None:
         main()
     except EXPECTED as error:
         if os.environ.get("LVMDC_TRACEBACK"):
+            raise
+        sys.exit(f"error: {explain(error, config_dir)}")
+
+
+@contextmanager
+def one_sentence(config_dir: Path) -> Iterator[None]:
+    """End the program with a sentence for a mistake of the user's inside, before Hydra adds lines of its own.
+
+    In a sweep the error is passed on: a launcher must see which of its runs failed.
+    """
+    try:
+        yield
+    except EXPECTED as error:
+        sweeps = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+        if sweeps or os.environ.get("LVMDC_TRACEBACK"):
             raise
         sys.exit(f"error: {explain(error, config_dir)}")
 

@@ -94,10 +94,13 @@ def restored(checkpoint: Checkpoint, trainer: pl.Trainer) -> Iterator[None]:
     hint = next(callback for callback in trainer.callbacks if isinstance(callback, ResumeHint))  # type: ignore[attr-defined]
     try:
         yield
-    except (OSError, ValueError):
-        raise
     except Exception as error:
-        if hint.started or (trainer.world_size > 1 and is_lost(error)):
+        if (
+            hint.started
+            or isinstance(error, OSError)
+            or type(error) in (ValueError, TypeError)
+            or (trainer.world_size > 1 and is_lost(error))
+        ):
             raise
         with checkpoint.blamed():
             raise

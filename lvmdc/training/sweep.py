@@ -19,7 +19,7 @@ def collect(folder: str | Path) -> Table:
     """A row for every setting of a sweep, (mean, deviation) over its repetitions; runs that did not finish are counted out."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} does not exist")
+        raise FileNotFoundError(f"{folder} must be a folder of runs, but it {'is a file' if folder.exists() else 'does not exist'}")
     groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
     for results in sorted(folder.rglob("results.json")):
         overrides = read_overrides(results.parent / ".hydra" / "overrides.yaml")
