@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +21,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lvmdc.storage import FULL
 
+log = logging.getLogger(__name__)
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)
 
 
 def run_script(main: Callable[[], object], config_dir: Path) -> None:
     """Run a Hydra application; a mistake of the user's ends it with a sentence, LVMDC_TRACEBACK=1 shows where it arose."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # or Hydra would print and exit itself
+    logging.raiseExceptions = False  # a log file on a full disk: the console still shows every line, without tracebacks between them
+    threading.excepthook = _background
     try:
         main()
     except EXPECTED as error:
@@ -68,12 +73,29 @@ def explain(error: BaseException, config_dir: Path) -> str:
     missing = re.search(r"Missing mandatory value: (\S+)", f"{text} {cause}")
     if missing:
         return f"{missing[1]} must be given: {missing[1]}=…"
-    if isinstance(cause, OSError) and cause.strerror:  # without the number of the error
-        full = "the disk is full: free some space and try again" if cause.errno in FULL and not cause.strerror.count(" could not ") else ""
-        named = f"{cause.filename}: " if cause.filename else ""
-        return f"{named}{full or cause.strerror}".splitlines()[0]
+    if isinstance(cause, OSError) and cause.strerror:
+        return _file_error(cause)
     line = str(cause).strip() or type(cause).__name__
     return line.splitlines()[0]
+
+
+def _file_error(error: OSError) -> str:
+    """What is wrong with which file, without the number of the error; loggers do not say which file they could not write."""
+    text = str(error.strerror).splitlines()[0]
+    if error.filename:
+        return f"{error.filename}: {text}"
+    if error.errno in FULL and "could not be written" not in text:
+        folder = HydraConfig.get().runtime.output_dir if HydraConfig.initialized() else "the run folder"
+        return f"{folder} cannot be written to, since the disk is full: free some space and try again"
+    return text
+
+
+def _background(failed: threading.ExceptHookArgs) -> None:
+    """A line for a logger whose thread could not write to its file; it raises the same error again where it is called."""
+    if isinstance(failed.exc_value, OSError):
+        log.warning("a file could not be written in the background: %s", failed.exc_value)
+    else:
+        threading.__excepthook__(failed)
 
 
 def _unknown_choice(wrong: str, config_dir: Path) -> str:

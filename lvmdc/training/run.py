@@ -95,12 +95,8 @@ def restored(checkpoint: Checkpoint, trainer: pl.Trainer) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (
-            hint.started
-            or isinstance(error, OSError)
-            or type(error) in (ValueError, TypeError)
-            or (trainer.world_size > 1 and is_lost(error))
-        ):
+        sentence = isinstance(error, OSError) or type(error) is ValueError
+        if sentence or hint.started or (trainer.world_size > 1 and is_lost(error)):
             raise
         with checkpoint.blamed():
             raise

@@ -1,5 +1,9 @@
 """Runs that several tests look at."""
 
+import logging
+import runpy
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,3 +56,29 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     train(cfg)
     return folder
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch, capsys):
+    """`script(name, *words)`: its code and the last line that it said; in this process, since starting one takes seconds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.setattr(logging, "raiseExceptions", logging.raiseExceptions)  # which the scripts change
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+
+    def run(name: str, *words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *words])
+        code: object = 0
+        try:
+            runpy.run_path(str(ROOT / "scripts" / f"{name}.py"), run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code
+        finally:
+            root.handlers[:], root.level = before, level
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.out + shown.err
+        return (1, code) if isinstance(code, str) else (int(code or 0), shown.err.strip())  # which is what Python makes of it
+
+    return run

@@ -1,8 +1,6 @@
 """eval.py, predict.py, train.py and table.py on files that are none of ours: one sentence and a code that is not 0, never a traceback."""
 
 import json
-import logging
-import runpy
 import shutil
 import subprocess
 import sys
@@ -14,30 +12,6 @@ import torch
 from PIL import Image
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch, capsys):
-    """`script(name, *words)`: its code and the last line that it said; in this process, since starting one takes seconds."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-
-    def run(name: str, *words: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *words])
-        code: object = 0
-        try:
-            runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__")
-        except SystemExit as ended:
-            code = ended.code
-        finally:
-            root.handlers[:], root.level = before, level
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.out + shown.err
-        return (1, code) if isinstance(code, str) else (int(code or 0), shown.err.strip())  # which is what Python makes of it
-
-    return run
 
 
 @pytest.fixture

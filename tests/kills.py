@@ -1,0 +1,103 @@
+"""Kill a training at random moments with SIGKILL: it must resume each time and end in the same objective.
+
+`python tests/kills.py 20` kills 20 runs, prints what became of each, and ends with code 1 if one did not end as the unbroken run did.
+Runs are forks of this process, which has loaded everything already: loading takes longer than such a training.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import runpy
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import lvmdc.training.run  # noqa: F401  so that forks need not load it
+from lvmdc.training.checkpoint import read_checkpoint
+
+TRAIN = Path(__file__).resolve().parents[1] / "scripts" / "train.py"
+OVERRIDES = [
+    "experiment=object_detection", "method=lsvm", "method.init=random", "method.C=10", "method.tol=0.0001", "data.pictures.per_class=12",
+    "callbacks=checkpoint", "logger=csv", "extras.progress=false", "extras.threads=1",
+]  # fmt: skip
+
+
+def start(folder: Path, *words: str) -> int:
+    """The process of a run whose files are below `folder`; what it says goes to a file there."""
+    pid = os.fork()
+    if pid:
+        return pid
+    shown = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(shown, 1)
+    os.dup2(shown, 2)
+    os.chdir(folder)
+    sys.argv = ["train.py", *OVERRIDES, f"paths.log_dir={folder}", f"data.cache_dir={folder.parent}/cache", *words]
+    code = 1
+    try:
+        runpy.run_path(str(TRAIN), run_name="__main__")
+        code = 0
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def finish(folder: Path, *words: str) -> float:
+    """The objective at the end of a run that is left alone."""
+    _, status = os.waitpid(start(folder, *words), 0)
+    (results,) = folder.glob("*/runs/*/results.json")
+    assert status == 0, (folder / "output.txt").read_text()
+    return json.loads(results.read_text())["objective"]
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint of a run that was killed. Every checkpoint must be whole; one that is not raises."""
+    found = sorted(folder.glob("*/runs/*/checkpoints/*.ckpt"))
+    for path in found:
+        read_checkpoint(path).model()
+    return next((path for path in found if path.name == "last.ckpt"), None)
+
+
+def kill_once(folder: Path, moment: float) -> tuple[str, float]:
+    """Kill a run after so many seconds and bring it to its end: at which iteration it was resumed, and the objective."""
+    folder.mkdir()
+    pid = start(folder)
+    time.sleep(moment)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    checkpoint = last_checkpoint(folder)
+    if checkpoint is None:  # nothing was learned yet
+        again = folder.with_name(f"{folder.name}_again")
+        again.mkdir()
+        return "start", finish(again)
+    done = len(read_checkpoint(checkpoint).model().history())
+    return f"iteration {done}", finish(folder, f"ckpt_path={checkpoint}")
+
+
+def main(kills: int) -> bool:
+    """Whether all of them ended in the objective of the unbroken run."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as root:
+        for name in ("cached", "unbroken"):  # the first computes the candidates
+            Path(root, name).mkdir()
+            started = time.perf_counter()
+            expected = finish(Path(root, name))
+        seconds = time.perf_counter() - started
+        print(f"unbroken: objective {expected:.9f} in {seconds:.1f} s", flush=True)
+        rng, same = random.Random(0), 0
+        for k in range(kills):
+            moment = rng.uniform(0, seconds)
+            where, objective = kill_once(Path(root, str(k)), moment)
+            same += abs(objective - expected) <= 1e-6
+            print(f"killed after {moment:5.2f} s, resumed from {where:12} objective {objective:.9f}", flush=True)
+        print(f"{same} of {kills} ended in the same objective")
+    return same == kills
+
+
+if __name__ == "__main__":
+    sys.exit(not main(int(sys.argv[1]) if len(sys.argv) > 1 else 20))
