@@ -217,13 +217,29 @@ def write_content(path: str | Path, content: dict[str, Any]) -> None:
 
 
 class SealedCheckpoints(TorchCheckpointIO):
-    """How Lightning writes and reads checkpoints here: atomically and with a checksum."""
+    """How Lightning writes and removes checkpoints here: atomically, with a checksum, and only where this run writes some.
+
+    A checkpoint that is resumed says which older ones may be removed, and it may come from anyone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folders: set[str] = set()
+
+    def remove_checkpoint(self, path: Any) -> None:
+        if _folder(path) in self._folders and ("://" in str(path) or Path(path).is_file()):
+            super().remove_checkpoint(path)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        self._folders.add(_folder(path))
         if "://" in str(path):  # remote storage, which replaces whole files by itself
             super().save_checkpoint(checkpoint, path, storage_options)
         else:
             write_content(path, checkpoint)
+
+
+def _folder(path: Any) -> str:
+    return str(path).rpartition("/")[0] if "://" in str(path) else str(Path(path).resolve().parent)
 
 
 def _check_numbers(learned: Any, name: str = "learned", depth: int = 0) -> None:

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from lvmdc import DISC, OverlapLoss
-from lvmdc.training.checkpoint import read_checkpoint, write_content
+from lvmdc.training.checkpoint import SealedCheckpoints, read_checkpoint, write_content
 from lvmdc.training.run import train
 from lvmdc.training.trusted import CONFIGURED, construct, trust
 
@@ -246,3 +246,16 @@ def test_a_whole_checkpoint_with_a_trap_is_refused_when_it_is_used(finished, tmp
 
 def test_the_registry_holds_no_name_twice():
     assert len(set(CONFIGURED)) == len(CONFIGURED)
+
+
+def test_a_resumed_checkpoint_cannot_have_files_removed_elsewhere(tmp_path):
+    """It keeps a list of older checkpoints that Lightning removes when better ones are written."""
+    (tmp_path / "run").mkdir()
+    for name in ("run/old.ckpt", "mine.txt"):
+        (tmp_path / name).write_text("whole")
+    checkpoints = SealedCheckpoints()
+    checkpoints.save_checkpoint({}, tmp_path / "run" / "new.ckpt")
+    for path in (tmp_path / "mine.txt", f"{tmp_path}/run/../mine.txt", tmp_path, f"{tmp_path}/run/..", "memory://a/b"):
+        checkpoints.remove_checkpoint(path)
+    checkpoints.remove_checkpoint(tmp_path / "run" / "old.ckpt")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine.txt", "new.ckpt", "run"]
