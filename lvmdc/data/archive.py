@@ -66,7 +66,7 @@ def open_source(path: str | Path) -> Iterator[Source]:
     with archive:
         if isinstance(archive, zipfile.ZipFile):
             zipped = archive
-            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            names = [info.filename for info in archive.infolist() if info.filename and not info.filename.endswith("/")]
             yield Source(path, _shown(names), lambda name: _limited(zipped.open(name)))
         else:
             members = _members(archive, path)

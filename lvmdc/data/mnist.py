@@ -32,7 +32,7 @@ def mnist(path: str | Path, pair: Sequence[int] = (1, 7), seed: int = 0, per_cla
         images, target = _part(Path(path), part)
         chosen = np.sort(np.concatenate([np.flatnonzero(target == digit)[:per_class] for digit in digits]))
         if len(chosen) == 0:
-            raise ValueError(f"{path} must hold digits {digits} in its part {part}, but it holds none")
+            raise ValueError(f"{path} must hold digits {digits}, but {part}-labels-idx1-ubyte names none of them")
         pictures.append(images[chosen].astype(np.float32) / 255)
         labels.append(target[chosen])
         names += [f"{part} {i}" for i in chosen]
@@ -81,5 +81,7 @@ def _part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         found.append(array)
     images, labels = found
     if len(images) != len(labels):
-        raise ValueError(f"{root} must have one label for each of its {len(images)} {part} images, but it has {len(labels)}")
+        raise ValueError(f"{file} must have one label for each of the {len(images)} {part} images, but it has {len(labels)}")
+    if len(labels) and labels.max() > 9:
+        raise ValueError(f"{file} must hold digits from 0 to 9, but it holds {labels.max()}")
     return images, labels

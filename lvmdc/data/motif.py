@@ -38,10 +38,11 @@ def motif(
     if own is None:
         raise FileNotFoundError(f"{root} must hold train{protein}_{fold + 1}.data, or the same with .gz, but it does not")
     names, y, sequences = read_sequences(own)
-    if min(map(len, sequences), default=width) < width:
-        raise ValueError(f"{own} must hold sequences of at least width = {width} letters, but one has {min(map(len, sequences))}")
     held_out = _file(root, f"test{protein}_{fold + 1}")
     more = _of_other_folds(root, protein, own, sequences) if held_out is None else read_sequences(held_out)
+    for file, letters in ((own, sequences), (held_out or root, more[2])):
+        if min(map(len, letters), default=width) < width:
+            raise ValueError(f"{file} must hold sequences of at least width = {width} letters, but one has {min(map(len, letters))}")
     if per_class is not None:
         chosen = _first_of_each(y, per_class)
         names, y, sequences = [names[i] for i in chosen], [y[i] for i in chosen], [sequences[i] for i in chosen]

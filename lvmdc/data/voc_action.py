@@ -102,8 +102,10 @@ def _action_lists(root: Path, split: str, known: tuple[str, ...]) -> dict[tuple[
     for action in known:
         path = root / "ImageSets" / "Action" / f"{action}_{split}.txt"
         for line, words in rows_of(path):
-            if len(words) != 3 or not words[1].isdecimal() or words[2] not in ("1", "-1", "0"):
-                raise ValueError(f"{path}, line {line}: must be picture, number of the object and 1 or -1, but it is {' '.join(words)!r}")
+            if len(words) != 3 or not words[1].isdecimal() or len(words[1]) > 9 or words[2] not in ("1", "-1", "0"):
+                raise ValueError(
+                    f"{path}, line {line}: must be picture, number of the object and 1 or -1, but it is {' '.join(words)[:80]!r}"
+                )
             told.setdefault((words[0], int(words[1])), set()).update([action] if words[2] == "1" else [])
     return told
 

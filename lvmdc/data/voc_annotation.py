@@ -79,7 +79,7 @@ def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> 
         if not name:
             raise ValueError(f"{where} must have a name, but it has none")
         if only is None or name == only:
-            difficult, truncated = (_flag(item, flag, where) for flag in ("difficult", "truncated"))
+            difficult, truncated = (_flag(item.findtext(flag), flag, where) for flag in ("difficult", "truncated"))
             found.append(VocObject(number, name, _box(item, size, where), difficult, truncated, _actions(item, where)))
     return found
 
@@ -120,8 +120,8 @@ def _parsed(path: Path) -> ElementTree.Element:
     return builder.close()
 
 
-def _flag(item: ElementTree.Element, name: str, where: str) -> bool:
-    text = (item.findtext(name) or "0").strip()
+def _flag(said: str | None, name: str, where: str) -> bool:
+    text = (said or "0").strip()
     if text not in ("0", "1"):
         raise ValueError(f"{where}: {name} must be 0 or 1, but it is {text!r}")
     return text == "1"
@@ -156,4 +156,4 @@ def _box(item: ElementTree.Element, size: tuple[int, int], where: str) -> tuple[
 
 def _actions(item: ElementTree.Element, where: str) -> frozenset[str] | None:
     actions = item.find("actions")
-    return None if actions is None else frozenset(a.tag for a in actions if _flag(actions, a.tag, where))
+    return None if actions is None else frozenset(a.tag for a in actions if _flag(a.text, a.tag, where))

@@ -5,6 +5,7 @@ torchvision takes as long to load as torch itself, so it is loaded where it is n
 
 import difflib
 import hashlib
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch import Tensor, fx, nn
 from lvmdc.features import small_cnn
 from lvmdc.features.efficientnet_lite import MEAN, STD, EfficientNetLite0, own_names, pretrained_weights
 from lvmdc.features.trunk import feature_trunk
+from lvmdc.storage import check_parts
 
 OFFLINE = "efficientnet_lite0"
 SCRATCH = "small_cnn"  # has no weights but those that it learns
@@ -118,11 +120,13 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"weights must be 'default', None or a file, but {path} does not exist")
     try:
+        if zipfile.is_zipfile(path):  # which torch does not verify
+            check_parts(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises a dozen kinds for a file that is something else
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"weights: {path} is not a file of weights that can be read: {reason}") from None
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()):
         raise ValueError(f"weights: {path} must hold a state dict, names and tensors, but it holds something else")
     return state
 

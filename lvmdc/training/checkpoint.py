@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -19,7 +18,7 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner
 from lvmdc.losses import Loss
-from lvmdc.storage import AGAIN, check_seal, replacing, seal
+from lvmdc.storage import AGAIN, check_parts, check_seal, replacing, seal
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.training.trusted import DEPTH, check_plain, construct
@@ -187,7 +186,7 @@ def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:
         raise ValueError(f"ckpt_path: {error}") from None
     try:
         if not sealed:
-            _check_parts(path)
+            check_parts(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
         _check_tensors(content)
     except Exception as error:  # torch raises a dozen kinds for a file that is something else
@@ -257,14 +256,6 @@ def _check_numbers(learned: Any, name: str = "learned", depth: int = 0) -> None:
     elif isinstance(learned, list):
         for value in learned:
             _check_numbers(value, name, depth + 1)
-
-
-def _check_parts(path: Path) -> None:
-    """A zip without our checksum has those of its parts, which torch does not look at."""
-    with zipfile.ZipFile(path) as archive:
-        damaged = archive.testzip()
-    if damaged is not None:
-        raise ValueError(f"its part {damaged} is damaged; {AGAIN}")
 
 
 def _check_tensors(content: Any) -> None:

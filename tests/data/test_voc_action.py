@@ -84,7 +84,7 @@ def test_missing_parts_are_refused_by_name(tmp_path):
     ):
         voc_action(tmp_path, 2012)
     (root / "JPEGImages" / "2011_000004.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match=r"2011_000004\.jpg does not exist \(1 of 6 files are missing"):
+    with pytest.raises(FileNotFoundError, match=r"2011_000004\.jpg, which does not exist \(1 of 6 files are missing"):
         voc_action(tmp_path)
     (root / "ImageSets" / "Action" / "val.txt").unlink()
     with pytest.raises(FileNotFoundError, match=r"the list .*val\.txt does not exist"):
