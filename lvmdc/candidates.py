@@ -247,7 +247,7 @@ class Candidates:
     def load(path: str | Path, mmap: bool | None = None) -> Candidates:
         """Read what `save`, or `numpy.savez(path, features=…, counts=…)`, wrote. Large files are mapped, not read,
         unless `mmap` says otherwise. No pickle is ever opened, and a file that does not match its checksum is refused."""
-        if Path(path).is_file() and not storage.check_seal(path):
+        if Path(path).is_file() and not storage.verify_checksum(path):
             log.warning("%s has no checksum, so that damage may stay unnoticed: load it and save it again to add one", path)
         arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap, verify=False)
         try:

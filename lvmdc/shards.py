@@ -87,7 +87,7 @@ def _verify_once(path: str | Path, group: Any) -> None:
     wrong: list[str | None] = [None]
     if ranks(group)[0] == 0:
         try:
-            storage.check_seal(path)
+            storage.verify_checksum(path)
         except (OSError, ValueError) as error:
             wrong = [str(error)]
     dist.broadcast_object_list(wrong, src=0 if group is None else dist.get_global_rank(group, 0), group=group)

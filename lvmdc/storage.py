@@ -3,8 +3,8 @@
 The layout is NumPy's own: an npz is a zip of .npy members, so `numpy.savez(path, features=…, counts=…)` writes what
 `Candidates.load` reads. A member that is stored uncompressed, as `numpy.savez` does, can be mapped where it lies in the zip.
 
-What the package writes is sealed: the zip's comment holds the SHA-256 of all bytes before it. Checkpoints of torch are zips, too, and
-are sealed the same way. A checksum finds damage; it does not prove who wrote a file.
+What the package writes has a checksum: the zip's comment holds the SHA-256 of all bytes before it. Checkpoints of torch are zips, too, and
+get theirs in the same way. A checksum finds damage; it does not prove who wrote a file.
 """
 
 import errno
@@ -31,7 +31,7 @@ from torch import Tensor
 CHUNK = 1 << 26  # bytes that are copied at a time
 MAP_ABOVE = 1 << 28  # bytes; below a quarter of a gigabyte reading is as quick as mapping
 MOST_BYTES = 1 << 30  # that a compressed text or idx file may have when it is unpacked; MNIST has 47 MB
-SEAL = b"lvmdc sha256 "  # what the comment of a sealed zip begins with; 64 hexadecimal digits follow
+CHECKSUM = b"lvmdc sha256 "  # what the comment of a zip with a checksum begins with; 64 hexadecimal digits follow
 END = b"PK\5\6"  # the record that ends a zip: 22 bytes, the last two of which are the length of the comment after it
 AGAIN = "copy it again from where it came from, or make it again"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -49,17 +49,17 @@ def tensor_from_numpy(array: np.ndarray) -> Tensor:
 
 
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays and seal the file; a reader sees the old file or the new one, whole."""
+    """Write the arrays with a checksum; a reader sees the old file or the new one, whole."""
     with replacing(path) as file:
         np.savez(file, allow_pickle=False, **arrays)
-        seal(file)
+        add_checksum(file)
 
 
 def save_joined(path: str | Path, parts: Sequence[Mapping[str, np.ndarray]]) -> None:
     """As `save_arrays`, for arrays that come in parts, one after the other: they may lie in files, and are never together in memory."""
     with replacing(path) as file:
         _write_joined(path, file, parts)
-        seal(file)
+        add_checksum(file)
 
 
 def _write_joined(path: str | Path, file: IO[bytes], parts: Sequence[Mapping[str, np.ndarray]]) -> None:
@@ -89,7 +89,7 @@ class Stored(Mapping[str, np.ndarray]):
 
     def __init__(self, path: str | Path, names: tuple[str, ...]):
         self.path, self.names = path, names
-        check_seal(path)
+        verify_checksum(path)
 
     def __getitem__(self, name: str) -> np.ndarray:
         return load_arrays(self.path, (name,), mmap=True, verify=False)[name]
@@ -142,24 +142,24 @@ def unwritable(path: str | Path, error: OSError) -> OSError:
 # ---- checksums ---------------------------------------------------------------------------------------------------------
 
 
-def seal(file: IO[bytes]) -> None:
+def add_checksum(file: IO[bytes]) -> None:
     """Add the checksum to a zip that was just written, open for reading and writing."""
     file.flush()
     size = file.seek(0, os.SEEK_END)
     file.seek(size - 22)
     end = file.read(22)
     if end[:4] != END or end[20:] != b"\0\0":
-        raise ValueError("only a zip without a comment can be sealed")
+        raise ValueError("only a zip without a comment can be given a checksum")
     file.seek(size - 2)
-    file.write(struct.pack("<H", len(SEAL) + 64))
+    file.write(struct.pack("<H", len(CHECKSUM) + 64))
     file.flush()
     file.seek(0)
     digest = _digest(file, size)
     file.seek(size)
-    file.write(SEAL + digest)
+    file.write(CHECKSUM + digest)
 
 
-def check_seal(path: str | Path, kind: str = "an npz file of plain arrays") -> bool:
+def verify_checksum(path: str | Path, kind: str = "an npz file of plain arrays") -> bool:
     """Whether a zip has a checksum. One that does not match the content is refused, and so is a file that does not end as a zip does.
 
     Args:
@@ -168,22 +168,22 @@ def check_seal(path: str | Path, kind: str = "an npz file of plain arrays") -> b
     wrong = f"{path} is damaged or not {kind}"
     with Path(path).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        tail = 22 + len(SEAL) + 64
+        tail = 22 + len(CHECKSUM) + 64
         file.seek(max(0, size - tail))
         last = file.read()
         if last[-22:-18] == END and last[-2:] == b"\0\0":
             return False
-        whole = len(last) == tail and last[:4] == END and last[20:22] == struct.pack("<H", len(SEAL) + 64)
-        if not whole or last[22:].removeprefix(SEAL) == last[22:]:
+        whole = len(last) == tail and last[:4] == END and last[20:22] == struct.pack("<H", len(CHECKSUM) + 64)
+        if not whole or last[22:].removeprefix(CHECKSUM) == last[22:]:
             raise DamagedFileError(f"{wrong}: it does not end as one; {AGAIN}")
         file.seek(0)
-        if _digest(file, size - 64 - len(SEAL)) != last[-64:]:
+        if _digest(file, size - 64 - len(CHECKSUM)) != last[-64:]:
             raise DamagedFileError(f"{wrong}: its content does not match its checksum; {AGAIN}")
     return True
 
 
 def check_parts(path: str | Path) -> None:
-    """Refuse a zip one of whose parts does not match the checksum that zips have of each: for files that nobody sealed."""
+    """Refuse a zip one of whose parts does not match the CRC that zips have of each: for files without a checksum of the whole."""
     with zipfile.ZipFile(path) as archive:
         damaged = archive.testzip()
     if damaged is not None:
@@ -307,7 +307,7 @@ def load_arrays(
     mapped = path.stat().st_size > MAP_ABOVE if mmap is None else mmap
     try:
         if verify:
-            check_seal(path)
+            verify_checksum(path)
         with zipfile.ZipFile(path) as archive:  # not np.load, which takes a file that is no zip for a pickle
             held = [name.removesuffix(".npy") for name in archive.namelist()]
             missing = [name for name in required if name not in held]

@@ -231,7 +231,7 @@ class Reader:
     file: Path
     read: Callable[[], Any]
     rewrite: Callable[[bytes, random.Random], bytes] | None = None
-    sealed: bool = False  # whether every change of a byte must be noticed
+    checksum: bool = False  # whether every change of a byte must be noticed
     same: bool = False  # whether what is read must be the same, if it is read at all
     whole: bytes = field(init=False)
     valid: Any = field(init=False)
@@ -293,9 +293,9 @@ def _checkpoints(folder: Path) -> list[Reader]:
         read_detector(folder / "detector.ckpt").detector().predict(candidates)
 
     return [
-        Reader("checkpoint", folder / "new.ckpt", lambda: use(folder / "new.ckpt"), rewritten, sealed=True),
+        Reader("checkpoint", folder / "new.ckpt", lambda: use(folder / "new.ckpt"), rewritten, checksum=True),
         Reader("checkpoint of 0.1", folder / "old.ckpt", lambda: use(folder / "old.ckpt"), same=True),
-        Reader("detector", folder / "detector.ckpt", detect, rewritten, sealed=True),
+        Reader("detector", folder / "detector.ckpt", detect, rewritten, checksum=True),
         Reader("weights", folder / "weights.pt", lambda: load_backbone("small_cnn", folder / "weights.pt", stride=4)),
     ]
 
@@ -312,10 +312,10 @@ def _candidates(folder: Path) -> list[Reader]:
             raise ValueError("c.npz is damaged")
 
     return [
-        Reader("candidates, read", folder / "a.npz", lambda: Candidates.load(folder / "a.npz", mmap=False), as_arrays, sealed=True),
-        Reader("candidates, mapped", folder / "b.npz", lambda: Candidates.load(folder / "b.npz", mmap=True), as_arrays, sealed=True),
+        Reader("candidates, read", folder / "a.npz", lambda: Candidates.load(folder / "a.npz", mmap=False), as_arrays, checksum=True),
+        Reader("candidates, mapped", folder / "b.npz", lambda: Candidates.load(folder / "b.npz", mmap=True), as_arrays, checksum=True),
         Reader("candidates of numpy", folder / "numpy.npz", lambda: Candidates.load(folder / "numpy.npz", mmap=True), as_arrays),
-        Reader("cache", folder / "c.npz", cache, as_arrays, sealed=True),
+        Reader("cache", folder / "c.npz", cache, as_arrays, checksum=True),
     ]
 
 
@@ -501,7 +501,7 @@ def fuzz(reader: Reader, cases: int) -> Tally:
                 warnings.simplefilter("ignore")
                 found = reader.read()
             tally.accepted += 1
-            if (reader.sealed and not by_content and data != reader.whole) or (reader.same and found != reader.valid):
+            if (reader.checksum and not by_content and data != reader.whole) or (reader.same and found != reader.valid):
                 tally.unnoticed.append(case)
         except (ValueError, OSError) as error:
             tally.refused += 1

@@ -92,7 +92,7 @@ def test_files_of_before_are_read_with_a_warning(tmp_path, caplog):
     assert caplog.text == ""
 
 
-def test_a_sealed_file_is_still_a_zip_that_others_read(tmp_path):
+def test_a_file_with_a_checksum_is_still_a_zip_that_others_read(tmp_path):
     random_candidates([1, 2]).save(tmp_path / "set.npz")
     with zipfile.ZipFile(tmp_path / "set.npz") as archive:
         assert archive.testzip() is None

@@ -85,7 +85,7 @@ def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> 
 
 
 def _parsed(path: Path) -> ElementTree.Element:
-    """The root of an XML file. Document types are refused, since their entities can make much of little; nesting is limited."""
+    """The root of an XML file. Document types are refused, since entities may expand to many times their size; nesting is limited."""
     builder, depth = ElementTree.TreeBuilder(), 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:

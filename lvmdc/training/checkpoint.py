@@ -18,7 +18,7 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner
 from lvmdc.losses import Loss
-from lvmdc.storage import AGAIN, check_parts, check_seal, replacing, seal
+from lvmdc.storage import AGAIN, add_checksum, check_parts, replacing, verify_checksum
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.training.trusted import DEPTH, check_plain, construct
@@ -38,7 +38,7 @@ class Saved:
 
     def part(self, name: str, kind: type | tuple[type, ...]) -> Any:
         """What a part of its configuration describes, such as its proposals; refused if it is of another kind."""
-        with self.blamed():
+        with self.named_errors():
             made = construct(self.config[name], f"ckpt_path: {self.path}")
             if not isinstance(made, kind):
                 raise ValueError(f"its {name} must not be of type {type(made).__name__}")
@@ -47,7 +47,7 @@ class Saved:
     def learner(self) -> LatentLearner:
         """The method that it was learned by, not fitted."""
         learner: LatentLearner = self.part("method", LatentLearner)
-        with self.blamed():
+        with self.named_errors():
             if not isinstance(learner.loss, Loss | None):
                 raise ValueError(f"its loss must not be of type {type(learner.loss).__name__}")
             learner.check_parameters()
@@ -55,7 +55,7 @@ class Saved:
 
     def data_part(self, overrides: list[str], cache_dir: str | None = None) -> Any:
         """The data that it was learned from, or, by overrides such as `data.fold=2`, others; candidates are kept in `cache_dir`."""
-        with self.blamed():
+        with self.named_errors():
             config = data_config(self.config, overrides, cache_dir)
         data = construct(config, f"ckpt_path: {self.path}")
         self.check_fits(data.classes)
@@ -68,7 +68,7 @@ class Saved:
             raise ValueError(f"ckpt_path: {self.path} {known}, but the data have {len(classes)} ({_few(classes)})")
 
     @contextmanager
-    def blamed(self) -> Iterator[None]:
+    def named_errors(self) -> Iterator[None]:
         """Turn whatever goes wrong inside into a sentence that names the file."""
         try:
             yield
@@ -89,7 +89,7 @@ class Checkpoint(Saved):
 
     def model(self) -> LatentModule:
         """The module that wrote it, ready to predict."""
-        with self.blamed():
+        with self.named_errors():
             learner = self.learner()
             solver = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
             model: LatentModule = solver(learner=learner, config=self.config)
@@ -181,11 +181,11 @@ def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:
         if file.read(4) != b"PK\3\4":
             raise ValueError(f"{wrong}: it does not begin as one; {AGAIN}")
     try:
-        sealed = check_seal(path, "a checkpoint")
+        verified = verify_checksum(path, "a checkpoint")
     except ValueError as error:
         raise ValueError(f"ckpt_path: {error}") from None
     try:
-        if not sealed:
+        if not verified:
             check_parts(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
         _check_tensors(content)
@@ -194,7 +194,7 @@ def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:
         raise ValueError(f"{wrong}: {reason}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{wrong}: it must hold a table of entries, but it holds {type(content).__name__}")
-    if not sealed and not quiet:
+    if not verified and not quiet:
         log.warning("%s has no checksum, so that damage may stay unnoticed; a checkpoint that is written now has one", path)
     return content
 
@@ -212,10 +212,10 @@ def write_content(path: str | Path, content: dict[str, Any]) -> None:
     torch.save(content, whole)
     with replacing(path) as file:
         file.write(whole.getbuffer())
-        seal(file)
+        add_checksum(file)
 
 
-class SealedCheckpoints(TorchCheckpointIO):
+class AtomicCheckpointIO(TorchCheckpointIO):
     """How Lightning writes and removes checkpoints here: atomically, with a checksum, and only where this run writes some.
 
     A checkpoint that is resumed says which older ones may be removed, and it may come from anyone.

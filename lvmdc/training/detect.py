@@ -46,7 +46,7 @@ def detect(cfg: DictConfig) -> dict[str, float]:
     data: DetectionData = instantiate(cfg.data, _convert_="all")
     if done is not None:
         done.check_fits(data.classes)
-        with done.blamed():
+        with done.named_errors():
             done.check_learned()
     source = str(cfg.data.scenes._target_).rpartition(".")[2]
     where = "embedded data, made from a seed" if source == "digit_scenes" else "data on disk"

@@ -29,7 +29,7 @@ def evaluate_detector(cfg: DictConfig) -> dict[str, float]:
     file = read_detector(cfg.ckpt_path)
     detector = file.detector()
     data: DetectionData = file.data_part(list(cfg.overrides), cfg.paths.cache_dir)
-    with file.blamed():
+    with file.named_errors():
         settings = merged(file.config, list(cfg.overrides))["detection"]
         iou, coco = float(settings["iou"]), bool(settings["coco"])
     _, test = data.setup()

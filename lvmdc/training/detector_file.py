@@ -21,7 +21,7 @@ class DetectorFile(Saved):
 
     def detector(self) -> Detector:
         """The detector, ready to predict; one that was killed before its last class is refused."""
-        with self.blamed():
+        with self.named_errors():
             self.check_learned()
             lacking = [name for k, name in enumerate(self.classes) if str(k) not in self.learned["history"]]
             if lacking:

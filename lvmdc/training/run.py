@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from lvmdc.learners import LatentLearner
 from lvmdc.training.callbacks import ResumeHint
-from lvmdc.training.checkpoint import Checkpoint, SealedCheckpoints, read_checkpoint
+from lvmdc.training.checkpoint import AtomicCheckpointIO, Checkpoint, read_checkpoint
 from lvmdc.training.data import LatentDataModule
 from lvmdc.training.finish import finish
 from lvmdc.training.module import LatentModule
@@ -90,7 +90,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
 
 @contextmanager
 def restored(checkpoint: Checkpoint, trainer: pl.Trainer) -> Iterator[None]:
-    """Blame the checkpoint for what goes wrong before the training starts to go on from it, unless it is a sentence already."""
+    """Name the checkpoint in errors that arise before the training goes on from it, unless they are sentences already."""
     hint = next(callback for callback in trainer.callbacks if isinstance(callback, ResumeHint))  # type: ignore[attr-defined]
     try:
         yield
@@ -98,7 +98,7 @@ def restored(checkpoint: Checkpoint, trainer: pl.Trainer) -> Iterator[None]:
         sentence = isinstance(error, OSError) or type(error) is ValueError
         if sentence or hint.started or (trainer.world_size > 1 and is_lost(error)):
             raise
-        with checkpoint.blamed():
+        with checkpoint.named_errors():
             raise
 
 
@@ -129,7 +129,7 @@ def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
     parts: dict[str, Any] = {"callbacks": callbacks, "logger": loggers or False, "enable_progress_bar": "progress" in chosen}
     if not validate:
         parts["limit_val_batches"] = 0
-    parts["plugins"] = [SealedCheckpoints(), *(instantiate(cfg.trainer.get("plugins") or [], _convert_="all"))]
+    parts["plugins"] = [AtomicCheckpointIO(), *(instantiate(cfg.trainer.get("plugins") or [], _convert_="all"))]
     return instantiate(cfg.trainer, _convert_="all", _partial_=True)(**parts)
 
 

@@ -53,7 +53,7 @@ def read_overrides(path: Path) -> list[str]:
     text = read_text(path)
     try:
         if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
-            raise ValueError("it has references, which can make much of little")
+            raise ValueError("it has references, which may expand to many times their size")
         words = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a list of settings, as Hydra writes it, but: {' '.join(str(error).split())[:200]}") from None

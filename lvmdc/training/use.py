@@ -50,7 +50,7 @@ def predict_pictures(cfg: DictConfig) -> Path:
     model = checkpoint.model()
     files = find_pictures(Path(cfg.input))
     config = checkpoint.config
-    with checkpoint.blamed():
+    with checkpoint.named_errors():
         pictured, partial = not config["data"].get("samples"), (config["proposals"] or {}).get("_partial_")
         mapped = config["data"].get("kernel_map")
     if not pictured:

@@ -15,7 +15,7 @@ from lvmdc import Candidates, storage
 from lvmdc.reporting.files import write_atomically
 from lvmdc.testing import random_candidates
 from lvmdc.training import callbacks, run
-from lvmdc.training.checkpoint import SealedCheckpoints, read_checkpoint, read_content, write_content
+from lvmdc.training.checkpoint import AtomicCheckpointIO, read_checkpoint, read_content, write_content
 from lvmdc.training.detector_file import read_detector
 
 ERRORS = {errno.ENOSPC: "the disk is full: free some space", errno.EDQUOT: "the disk is full", errno.EROFS: "Read-only file system"}
@@ -60,7 +60,7 @@ QUICK = ["experiment=minimal", "method=lsvm", "method.tol=0.001", "logger=csv", 
 
 
 def test_training_ends_with_a_sentence_and_a_checkpoint_that_loads(script, tmp_path, monkeypatch, capsys):
-    seen, write = [], SealedCheckpoints.save_checkpoint
+    seen, write = [], AtomicCheckpointIO.save_checkpoint
 
     def save(self, checkpoint, path, storage_options=None):
         seen.append(path)
@@ -69,7 +69,7 @@ def test_training_ends_with_a_sentence_and_a_checkpoint_that_loads(script, tmp_p
         write(self, checkpoint, path, storage_options)
 
     said = []
-    monkeypatch.setattr(SealedCheckpoints, "save_checkpoint", save)
+    monkeypatch.setattr(AtomicCheckpointIO, "save_checkpoint", save)
     monkeypatch.setattr(callbacks.ResumeHint, "say", lambda self, trainer, what: said.append(what))
     code, words = script("train", *QUICK, "data.pictures.per_class=6")
     assert code == 1
@@ -116,10 +116,11 @@ def disk(tmp_path):
 HARM = {"fill": "the disk is full: free some space and try again", "lock": "Read-only file system"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("moment", ["training", "reporting"])
 def test_a_real_disk_that_fails_ends_a_run_with_a_sentence(harm, moment, script, disk, tmp_path, monkeypatch):
-    saves, save, finish = [], SealedCheckpoints.save_checkpoint, run.finish
+    saves, save, finish = [], AtomicCheckpointIO.save_checkpoint, run.finish
 
     def training(self, checkpoint, path, storage_options=None):
         saves.append(path)
@@ -132,7 +133,7 @@ def test_a_real_disk_that_fails_ends_a_run_with_a_sentence(harm, moment, script,
         finish(*arguments)
 
     if moment == "training":
-        monkeypatch.setattr(SealedCheckpoints, "save_checkpoint", training)
+        monkeypatch.setattr(AtomicCheckpointIO, "save_checkpoint", training)
     else:
         monkeypatch.setattr(run, "finish", reporting)
     places = [f"paths.log_dir={disk.path}", f"paths.cache_dir={tmp_path}/cache", f"data.cache_dir={tmp_path}/cache"]
@@ -146,6 +147,7 @@ def test_a_real_disk_that_fails_ends_a_run_with_a_sentence(harm, moment, script,
     assert not list(disk.path.rglob("*.tmp"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARM)
 def test_a_real_disk_that_fails_ends_caching_with_a_sentence(harm, script, disk, tmp_path):
     getattr(disk, harm)()
@@ -156,6 +158,7 @@ def test_a_real_disk_that_fails_ends_caching_with_a_sentence(harm, script, disk,
     assert str(disk.path) in words
 
 
+@pytest.mark.slow
 def test_a_detector_on_a_real_full_disk_keeps_its_last_class(script, disk, tmp_path, monkeypatch):
     from lvmdc.training import detect
 

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from lvmdc import DISC, OverlapLoss
-from lvmdc.training.checkpoint import SealedCheckpoints, read_checkpoint, write_content
+from lvmdc.training.checkpoint import AtomicCheckpointIO, read_checkpoint, write_content
 from lvmdc.training.run import train
 from lvmdc.training.trusted import CONFIGURED, construct, trust
 
@@ -253,7 +253,7 @@ def test_a_resumed_checkpoint_cannot_have_files_removed_elsewhere(tmp_path):
     (tmp_path / "run").mkdir()
     for name in ("run/old.ckpt", "mine.txt"):
         (tmp_path / name).write_text("whole")
-    checkpoints = SealedCheckpoints()
+    checkpoints = AtomicCheckpointIO()
     checkpoints.save_checkpoint({}, tmp_path / "run" / "new.ckpt")
     for path in (tmp_path / "mine.txt", f"{tmp_path}/run/../mine.txt", tmp_path, f"{tmp_path}/run/..", "memory://a/b"):
         checkpoints.remove_checkpoint(path)
