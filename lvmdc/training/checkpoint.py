@@ -36,28 +36,29 @@ class Saved:
     classes: list[str]
     learned: dict[str, Any]
 
-    def part(self, name: str, kind: type | tuple[type, ...]) -> Any:
+    def part(self, name: str, kind: type) -> Any:
         """What a part of its configuration describes, such as its proposals; refused if it is of another kind."""
         with self.named_errors():
             made = construct(self.config[name], f"ckpt_path: {self.path}")
-            if not isinstance(made, kind):
-                raise ValueError(f"its {name} must not be of type {type(made).__name__}")
+            _check_kind(name, made, kind)
         return made
 
     def learner(self) -> LatentLearner:
         """The method that it was learned by, not fitted."""
         learner: LatentLearner = self.part("method", LatentLearner)
         with self.named_errors():
-            if not isinstance(learner.loss, Loss | None):
-                raise ValueError(f"its loss must not be of type {type(learner.loss).__name__}")
+            if learner.loss is not None:
+                _check_kind("loss", learner.loss, Loss)
             learner.check_parameters()
         return learner
 
-    def data_part(self, overrides: list[str], cache_dir: str | None = None) -> Any:
+    def data_part(self, kind: type, overrides: list[str], cache_dir: str | None = None) -> Any:
         """The data that it was learned from, or, by overrides such as `data.fold=2`, others; candidates are kept in `cache_dir`."""
         with self.named_errors():
             config = data_config(self.config, overrides, cache_dir)
         data = construct(config, f"ckpt_path: {self.path}")
+        with self.named_errors():
+            _check_kind("data", data, kind)
         self.check_fits(data.classes)
         return data
 
@@ -115,7 +116,7 @@ class Checkpoint(Saved):
 
     def data(self, overrides: list[str], cache_dir: str | None = None) -> LatentDataModule:
         """See `data_part`."""
-        return self.data_part(overrides, cache_dir)
+        return self.data_part(LatentDataModule, overrides, cache_dir)
 
 
 def data_config(config: dict[str, Any], overrides: list[str], cache_dir: str | None) -> dict[str, Any]:
@@ -235,6 +236,11 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             super().save_checkpoint(checkpoint, path, storage_options)
         else:
             write_content(path, checkpoint)
+
+
+def _check_kind(name: str, made: Any, kind: type) -> None:
+    if not isinstance(made, kind):
+        raise ValueError(f"its {name} must be of type {kind.__name__}, but it is of type {type(made).__name__}")
 
 
 def _folder(path: Any) -> str:

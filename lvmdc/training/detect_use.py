@@ -28,7 +28,7 @@ def evaluate_detector(cfg: DictConfig) -> dict[str, float]:
     """Measure a detector on the test part of its data: a table, and results.json in the run folder."""
     file = read_detector(cfg.ckpt_path)
     detector = file.detector()
-    data: DetectionData = file.data_part(list(cfg.overrides), cfg.paths.cache_dir)
+    data: DetectionData = file.data_part(DetectionData, list(cfg.overrides), cfg.paths.cache_dir)
     with file.named_errors():
         settings = merged(file.config, list(cfg.overrides))["detection"]
         iou, coco = float(settings["iou"]), bool(settings["coco"])
