@@ -12,6 +12,7 @@ from lvmdc.reporting import Table, results_table
 from lvmdc.storage import read_json, read_text
 from lvmdc.training.finish import NAMES
 
+BRACKETS = 500  # in a list of settings; YAML takes long to read deep nesting
 REPEATS = ("data.fold", "seed", "method.seed", "data.split_seed")  # what makes a repetition, not another setting
 
 
@@ -52,6 +53,8 @@ def read_overrides(path: Path) -> list[str]:
     """The words of a run's command line, from the list that Hydra keeps of them."""
     text = read_text(path)
     try:
+        if sum(text.count(bracket) for bracket in "[{") > BRACKETS:
+            raise ValueError(f"it has more than {BRACKETS} brackets")
         if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
             raise ValueError("it has references, which may expand to many times their size")
         words = yaml.safe_load(text)
