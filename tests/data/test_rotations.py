@@ -102,7 +102,7 @@ def test_damaged_idx_files_are_refused_by_name(digits):
     with pytest.raises(ValueError, match="train-images-idx3-ubyte must be an idx file of unsigned bytes"):
         mnist(digits)
     images.write_bytes(idx(np.zeros((39, 28, 28))))
-    with pytest.raises(ValueError, match="one label for each of its 39 train images, but it has 40"):
+    with pytest.raises(ValueError, match="one label for each of the 39 train images, but it has 40"):
         mnist(digits)
     images.write_bytes(idx(np.zeros(40)))
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte must have shape \(n, s, s\)"):

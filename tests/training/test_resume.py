@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -70,9 +72,10 @@ def test_interrupted_run_says_how_to_go_on(tmp_path, signum, code):
     assert "last.ckpt" in shown
 
 
-@pytest.mark.slow
 def test_runs_killed_at_random_moments_resume_to_the_same_objective():
     """Two of the moments of `python tests/kills.py 20`, in a process of its own, since it forks."""
-    done = subprocess.run([sys.executable, str(ROOT / "tests" / "kills.py"), "2"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).resolve().parents[1] / "kills.py"), "2"], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 ended in the same objective" in done.stdout
