@@ -67,10 +67,12 @@ def last_checkpoint(folder: Path) -> Path | None:
     return next((path for path in found if path.name == "last.ckpt"), None)
 
 
-def kill_once(folder: Path, moment: float, words: list[str]) -> tuple[str, float]:
-    """Kill a run after so many seconds and bring it to its end: at which iteration it was resumed, and the objective."""
+def kill_once(folder: Path, moment: float, words: list[str], wait: bool) -> tuple[str, float]:
+    """Kill a run so many seconds after its start, or its first checkpoint, and bring it to its end: where it resumed, and the objective."""
     folder.mkdir()
     pid = start(folder, *words)
+    while wait and not list(folder.glob("*/runs/*/checkpoints/last.ckpt")):
+        time.sleep(0.01)
     time.sleep(moment)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -96,10 +98,12 @@ def main(kills: int) -> bool:
             seconds = time.perf_counter() - started
             print(f"{solver}, unbroken: objective {expected:.9f} in {seconds:.1f} s", flush=True)
             for k in range(i, kills, len(SOLVERS)):
-                moment = rng.uniform(0.1, 0.9) * seconds
-                where, objective = kill_once(Path(root, str(k)), moment, words)
+                wait = k // len(SOLVERS) % 2 == 1  # every other one: while it learns, however busy the machine is
+                moment = rng.uniform(0, 0.3) * seconds if wait else rng.uniform(0.1, 0.9) * seconds
+                where, objective = kill_once(Path(root, str(k)), moment, words, wait)
                 same += abs(objective - expected) <= 1e-6
-                print(f"  killed after {moment:5.2f} s, resumed from {where:13} objective {objective:.9f}", flush=True)
+                since = "the first checkpoint" if wait else "the start"
+                print(f"  killed {moment:.2f} s after {since:20}, resumed from {where:13} objective {objective:.9f}", flush=True)
     print(f"{same} of {kills} ended in the same objective")
     return same == kills
 
