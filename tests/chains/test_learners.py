@@ -15,8 +15,10 @@ from sklearn.model_selection import cross_val_score
 from lvmdc import Candidates, ConvergenceWarning
 from lvmdc.chains import ChainDISC, ChainLSVM, Chains, HammingLoss
 from lvmdc.distributions import LinearPrediction, LogLinear
+from lvmdc.inference import own_class
 from lvmdc.joint import ClassBlocks
 from lvmdc.losses import BoundLoss
+from lvmdc.segments import segment_argmax
 from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth, lbfgs
 
 STATES = 2
@@ -41,7 +43,13 @@ def listed_w_block(model, chains, y, p, listed):
     hinge = StructuredHinge(listed.candidates, y, ClassBlocks(2), model.C)
     point = hinge.at(model.coef_.flatten())
     expected = BoundLoss(listed.loss, listed.candidates, y, 2).expected_loss(p)
-    return hinge, point, expected, Truth(hinge, rows=hinge.impute(point.scores))
+    # Viterbi takes the first of all that are best, without a tolerance for ties.
+    return (
+        hinge,
+        point,
+        expected,
+        Truth(hinge, rows=segment_argmax(own_class(listed.candidates, point.scores, y), listed.candidates.counts)),
+    )
 
 
 def assert_nothing_left_to_gain(model, hinge, point, expected, truth):

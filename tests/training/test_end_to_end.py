@@ -134,7 +134,7 @@ def test_networks_for_photographs_learn(backbone, weights):
     data = data_of(cluttered_digits(per_class=4, digits=(0, 4)))
     network = RegionNetwork(backbone, weights=weights, longer_side=64, checkpointing=True)
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
-    module = EndToEndModule(LSVM(**SETTINGS), network=network)
+    module = EndToEndModule(LSVM(**SETTINGS, cccp="strict"), network=network)  # a rough w leaves the network a gradient
     train(module, data, epochs=1)
     moved = [name for name, p in network.named_parameters() if not torch.equal(p, before[name])]
     assert len(moved) > 0.9 * len(before)

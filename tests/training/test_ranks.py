@@ -168,7 +168,7 @@ def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "needs solver='one_slack' and cccp='strict'.* but they are 'n_slack' and 'strict'"),
+        ([], "needs solver='one_slack' and cccp='strict'.* but they are 'n_slack' and 'full'"),
         (["method=em"], "EM learns in one process"),
         (["method.solver=one_slack", "method.theta_solver=ssd"], "theta_solver='lbfgs'"),
         (["trainer.strategy.timeout=0"], "trainer.strategy.timeout must be positive"),

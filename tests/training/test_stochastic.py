@@ -214,7 +214,7 @@ def make_module(kind):
         return StochasticModule(LSVM(loss=OverlapLoss(), C=3.0))
     # Solved roughly, so that θ moves soon.
     options = {"conditional": network(HOG().n_features), "dual": True} if kind == "turns" else {}
-    return StochasticModule(DISC(loss=OverlapLoss(), C=1.0, J=0.001, tol=0.1, init="central"), **options)
+    return StochasticModule(DISC(loss=OverlapLoss(), C=1.0, J=0.001, tol=0.1, init="central", cccp="strict"), **options)
 
 
 @pytest.mark.slow
