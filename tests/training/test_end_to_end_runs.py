@@ -89,10 +89,9 @@ def test_a_network_that_the_exact_solver_would_have_to_solve_is_refused(network,
 
 def test_the_small_network_learns_to_find_digits_that_it_did_not_find_at_first(config, tmp_path):
     """Places, of which nothing is told: a network whose cells see much beyond a window learns the classes and not the places."""
-    pictures = [*(word for word in QUICK if "per_class" not in word), "data.pictures.per_class=20", "callbacks=none", "extras.report=false"]
-    pictures += ["method.init=central"]  # which leaves the network more to learn
+    pictures = [*(word for word in QUICK if "per_class" not in word), "data.pictures.per_class=30", "callbacks=none", "extras.report=false"]
     folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
     first = train(config("train", *pictures, *folder, "solver.frozen_epochs=1", "trainer.max_epochs=1"))
     learned = train(config("train", *pictures, *folder, "trainer.max_epochs=12"))
-    assert learned["test/corloc"] > first["test/corloc"] + 0.2
+    assert learned["test/corloc"] > max(first["test/corloc"] + 0.08, 0.8)
     assert learned["test/loss"] < first["test/loss"] - 0.2
