@@ -174,10 +174,9 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
             return likelihood_posterior(samples.candidates, samples.y, self.joint_, samples.known)
         return starting_weights(self.init, samples.candidates, samples.allowed, self.seed_, samples.start, samples.known)
 
-    def start_truth(self, samples: checks.Checked) -> Tensor:
-        """(T,) in float64: the first h* of CCCP, of `likelihood` the most probable one; sums to one over each sample."""
-        p = self.start_posterior(samples)
-        return most_probable(p, samples.candidates.counts) if self.init == "likelihood" else p
+    def start_truth(self, candidates: Candidates, p: Tensor) -> Tensor:
+        """(T,): the first h* of CCCP by the belief p (T,) at the start: the most probable one for `likelihood`."""
+        return most_probable(p, candidates.counts) if self.init == "likelihood" else p
 
     def _make_training(self, samples: checks.Checked) -> Any:
         """The working parts; a learner whose w block is another makes its own, with what `step` and `begin` read of them."""

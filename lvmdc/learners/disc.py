@@ -128,6 +128,9 @@ class DISC(BlockLearner):
         self._solved: tuple[float, float, float] | None = None  # the θ block that θ is the answer of: C, J, β,
         self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on
         self._refresh()
+        if self.init == "likelihood" and self.conditional != "uniform":
+            # The first w learns under what the start believes of h, not under a P_θ that has learned nothing yet.
+            self._training.p = self._training.belief
 
     @property
     def joint_phi_(self) -> JointFeatureMap:
@@ -210,7 +213,7 @@ class DISC(BlockLearner):
         else:
             gained = ssd(problem, seed=self.seed_ + self.n_iter_)
         t.extra_passes += problem.evaluations
-        if gained > 0:
+        if gained > 0 or t.p is t.belief:  # P_θ takes over from the start
             self._refresh()
         return gained
 

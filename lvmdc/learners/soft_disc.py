@@ -38,6 +38,11 @@ class JointTraining:
     p: Tensor
     passes: int = 0
 
+    @property
+    def belief(self) -> Tensor:
+        """(T,): about h at the start."""
+        return self.start.to(self.p)
+
     def change_C(self, C: float, tol: float) -> None:
         """Nothing here depends on C."""
 

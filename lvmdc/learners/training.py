@@ -33,10 +33,12 @@ class Training:
         self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
         joint = learner.joint_.precise() if learner.tol < FINE else learner.joint_
         self.hinge = StructuredHinge(candidates, y, joint, learner.C, known, learner.memory_budget)
-        self.start = learner.start_truth(samples)
+        belief = learner.start_posterior(samples)
+        self.start = learner.start_truth(candidates, belief)
         truth = Truth(self.hinge, self.start)
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
         self.p = self._start = self.start.to(score_dtype(candidates))
+        self.belief = belief.to(self.p)  # about h at the start, of which `start` is the most probable
         self.extra_passes = 0
         self._expected: tuple[Tensor, Tensor] | None = None  # of which posterior, and what
 

@@ -126,7 +126,8 @@ class StochasticModule(LatentModule):
             given = learner.checked(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
             if isinstance(learner, DISC):
                 learner.begin_theta(given.candidates)
-            parts = (learner.loss_, learner.n_classes_, learner.start_truth(given), given.known, learner.memory_budget)
+            start = learner.start_truth(given.candidates, learner.start_posterior(given))
+            parts = (learner.loss_, learner.n_classes_, start, given.known, learner.memory_budget)
             self.samples = TrainingSet(given.candidates, given.y, *parts)
         if self.pair is None:
             one = self.samples.candidates.subset([0])

@@ -144,7 +144,7 @@ def test_h_known_for_some_stays_fixed_and_the_rest_is_learned(learner):
 @pytest.mark.parametrize("name", ["zero_one", "overlap", "function"])
 def test_with_the_slack_bound_the_objective_never_rises(name, C, seed):
     p = problem(seed, n=12, most=5, signal=3)
-    model = DISC(LOSSES[name], C=C, theta_bound="slack", seed=seed, tol=1e-5)
+    model = DISC(LOSSES[name], C=C, theta_bound="slack", init="random", seed=seed, tol=1e-5)  # P_θ is that of θ = 0 from the beginning
     model.begin(p.candidates, p.y)
     values = [model._objective().value]
     while not model.converged_ and model.n_iter_ < 30:

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from lvmdc.reporting import files as files_module
 from lvmdc.reporting import results_table, write_report
 
 HOSTILE = "</title></style><script>alert(\"1\")</script><img src='http://evil/x' onerror=\"a\"> & 'q'"
@@ -159,7 +158,7 @@ def test_a_failure_leaves_the_old_page_and_no_other_file(tmp_path, monkeypatch):
     def fails(source, target):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(files_module.os, "replace", fails)
+    monkeypatch.setattr("lvmdc.storage.os.replace", fails)
     with pytest.raises(OSError, match="the disk is gone"):
         written(tmp_path, title="new")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
