@@ -68,7 +68,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def kill_once(folder: Path, moment: float, words: list[str], wait: bool) -> tuple[str, float]:
-    """Kill a run so many seconds after its start, or its first checkpoint, and bring it to its end: where it resumed, and the objective."""
+    """Kill a run a number of seconds after its start or its first checkpoint, then resume it: where it resumed, and its objective."""
     folder.mkdir()
     pid = start(folder, *words)
     while wait and not list(folder.glob("*/runs/*/checkpoints/last.ckpt")):
