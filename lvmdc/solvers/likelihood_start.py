@@ -22,6 +22,7 @@ from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, posterior
 from lvmdc.solvers.linear import LinearScores, finite
 from lvmdc.solvers.quasi_newton import inverse
 
+# These were chosen on digits of seeds 0 and 11 to 16 and on the mammals, test parts included: figures on those are not independent of them.
 ENTROPY = 1 / 3  # of the posterior at the end, as a share of log |H|. Results are flat from 0.15 to 0.5.
 GROWTH = 2.0  # of C from one stage to the next
 RESIDUAL = 0.2  # a stage ends when the gradient is this share of v
