@@ -53,6 +53,7 @@ def test_eval_gives_the_numbers_of_the_run(finished, config, tmp_path):
         assert value == pytest.approx(of_the_run[f"test/{name}"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_without_training_the_checkpoint_is_what_is_measured(finished, config, tmp_path):
     overrides = [
         "experiment=object_detection",

@@ -52,6 +52,7 @@ def test_without_true_boxes_the_log_counts_boxes_alone(config, photos, tmp_path,
     assert "25.0 boxes a picture\n" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_training_from_a_file_of_boxes_is_that_from_the_proposals_themselves(config, photos, tmp_path, caplog):
     words = settings(tmp_path, "data=folder", f"data.pictures.path={photos}")
     path = make_proposals(config("make_proposals", *words))

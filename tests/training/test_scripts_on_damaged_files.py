@@ -31,6 +31,7 @@ def kinds(finished, tmp_path) -> dict[str, Path]:
     return {name: tmp_path / name for name in [*names, "folder.ckpt", "absent.ckpt"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eval", "predict", "train"])
 def test_what_is_no_checkpoint_ends_a_script_with_one_sentence(name, script, kinds, tmp_path):
     words = {"eval": [], "predict": [f"input={tmp_path}/picture.png"], "train": ["experiment=minimal", "extras.progress=false"]}[name]
@@ -43,6 +44,7 @@ def test_what_is_no_checkpoint_ends_a_script_with_one_sentence(name, script, kin
         assert "\n" not in said, kind
 
 
+@pytest.mark.slow
 def test_what_is_no_detector_ends_its_training_with_one_sentence(script, kinds):
     for kind in ("junk.ckpt", "foreign.ckpt"):
         code, said = script("train", "experiment=wsod_digits", "extras.progress=false", f"ckpt_path={kinds[kind]}")
