@@ -35,9 +35,11 @@ CASES = {
     "Supervised": lambda **others: Supervised(OverlapLoss(), **SETTINGS | others),
     "DISC": lambda **others: DISC(ZeroOneLoss(), J=0.01, **SETTINGS | STRICT | others),
     "DISC slack": lambda **others: DISC(OverlapLoss(), J=1.0, theta_bound="slack", **SETTINGS | STRICT | others),
+    "DISC prior": lambda **others: DISC(OverlapLoss(), J=0.1, **SETTINGS | STRICT | others),
 }
 KNOWN = {"Supervised": slice(None), "DISC": slice(0, 9, 2)}  # samples whose h is given
 STARTS = ["random", "central", "uniform", "likelihood"]
+BEGUN = [*(("DISC", init) for init in STARTS), ("DISC prior", "likelihood"), ("DISC prior", "prior")]
 WEAK = {name: {"init": STARTS[i % 4], "tol": 1e-4} for i, name in enumerate(CASES)}  # trainings from a weak signal
 
 
@@ -50,7 +52,13 @@ def samples(name, signal=6.0):
     p = problem(5, n=21, d=6, most=7, signal=signal, phi=4 if name == "DISC slack" else 0)
     h = torch.full_like(p.h, -1)
     h[KNOWN.get(name, slice(0))] = p.h[KNOWN.get(name, slice(0))]
+    if name == "DISC prior":
+        p.candidates = p.candidates.with_prior(log_weights(p.candidates))
     return p.candidates, p.y, h, torch.where(torch.arange(21) % 4 == 0, random_h(p, 0), p.h)
+
+
+def log_weights(candidates):
+    return torch.randn(candidates.n_candidates, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
 def one_iteration(name):
@@ -77,12 +85,13 @@ def rank(index, folder):
         found["resumed"][name] = resumed.step()
         c, y, h, _ = shard(*samples(name, signal=2.0))
         found["weak"][name] = make(**WEAK[name]).fit(c, y, h).state_dict()
-    c, y, h, _ = shard(*samples("DISC", signal=2.0))
-    for init in STARTS:
-        model = CASES["DISC"](init=init)
+    for name, init in BEGUN:
+        c, y, h, _ = shard(*samples(name, signal=2.0))
+        model = CASES[name](init=init)
         model.begin(c, y, h)
-        found["start"][init] = gather(c, model._training.start, "candidates")
-        found["belief"][init] = gather(c, model._training.belief, "candidates")
+        found["start"][name, init] = gather(c, model._training.start, "candidates")
+        found["belief"][name, init] = gather(c, model._training.belief, "candidates")
+    c, y, h, _ = shard(*samples("DISC", signal=2.0))
     settings = {"init": "random", "tol": 1e-2}
     found["several"] = CASES["DISC"](n_init=2, seed=3, **settings).fit(c, y, h).objective_
     found["each"] = [CASES["DISC"](seed=seed, **settings).fit(c, y, h).objective_ for seed in (3, 4)]
@@ -91,6 +100,7 @@ def rank(index, folder):
     found["sums"] = total(c, torch.ones(3)), mean(c, y), highest(c, float(index)), gather(c, own(c, torch.arange(21), "samples"), "samples")
     loaded, labels = load_shard(folder / "set.npz", samples("LSVM")[1], mmap=True)
     found["loaded"] = loaded.features.clone(), loaded.boxes, loaded.counts, labels, is_mapped(loaded.features), loaded.shard == c.shard
+    found["prior"] = loaded.prior.clone()
     for name in ("nan", "short"):
         try:
             load_shard(folder / f"{name}.npz", mmap=True)
@@ -113,7 +123,7 @@ def ranks(tmp_path_factory):
     for name in CASES:
         torch.save(one_iteration(name).state_dict(), folder / f"{name}.pt")
     c = samples("LSVM")[0]
-    c.save(folder / "set.npz")
+    c.with_prior(log_weights(c)).save(folder / "set.npz")
     features = c.features.clone()
     features[-2, 0] = torch.nan
     np.savez(folder / "nan.npz", features=features, counts=c.counts)
@@ -161,13 +171,13 @@ def test_training_goes_on_over_another_number_of_ranks(ranks, name):
             assert row[term] == pytest.approx(expected[term], abs=1e-3), term
 
 
-@pytest.mark.parametrize("init", STARTS)
-def test_the_start_over_two_ranks_is_that_of_one_process(ranks, init):
-    alone = CASES["DISC"](init=init)
-    alone.begin(*samples("DISC", signal=2.0)[:3])
+@pytest.mark.parametrize(("name", "init"), BEGUN)
+def test_the_start_over_two_ranks_is_that_of_one_process(ranks, name, init):
+    alone = CASES[name](init=init)
+    alone.begin(*samples(name, signal=2.0)[:3])
     for found in ranks:
-        assert torch.equal(found["start"][init], alone._training.start)
-        assert torch.allclose(found["belief"][init], alone._training.belief, rtol=0, atol=1e-5)  # the covariance is summed in float32
+        assert torch.equal(found["start"][name, init], alone._training.start)
+        assert torch.allclose(found["belief"][name, init], alone._training.belief, rtol=0, atol=1e-5)  # the covariance is summed in float32
 
 
 def in_one_process(name, state):
@@ -225,6 +235,7 @@ def test_a_rank_reads_and_checks_its_own_part_of_a_file(ranks):
         features, boxes, counts, labels, mapped, same = found["loaded"]
         assert torch.equal(features, c.part(first, last).features)
         assert torch.equal(boxes, c.part(first, last).boxes)
+        assert torch.equal(found["prior"], c.with_prior(log_weights(c)).part(first, last).prior)
         assert torch.equal(counts, c.counts[first:last])
         assert torch.equal(labels, y[first:last])
         assert (mapped, same) == (True, True)

@@ -54,10 +54,12 @@ def test_each_object_is_told_without_candidates_that_show_another_one_better(see
         assert at == len(told)
 
 
-def test_phi_goes_with_its_candidates_and_boxes_must_be_there():
+def test_phi_and_the_prior_go_with_their_candidates_and_boxes_must_be_there():
     candidates, truth = crowded()
-    both = Candidates(candidates.features, candidates.counts, candidates.boxes, phi=2 * candidates.features[:, :1])
+    phi = 2 * candidates.features[:, :1]
+    both = Candidates(candidates.features, candidates.counts, candidates.boxes, phi, prior=phi[:, 0])
     told, _, _ = told_objects(both, truth, 0)
+    assert torch.equal(told.prior, told.phi[:, 0])
     assert torch.equal(told.phi, 2 * told.features[:, :1])
     for function in (told_candidates, told_objects):
         with pytest.raises(ValueError, match=r"candidates\.boxes is None"):

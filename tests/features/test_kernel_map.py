@@ -59,8 +59,10 @@ def test_gamma_is_that_of_the_training_features():
 @pytest.mark.parametrize("kind", ["fourier", "nystroem", "chi2"])
 def test_everything_but_the_features_stays_and_phi_is_mapped_by_its_own(kind):
     c = some(phi=True, dtype=torch.float16)
+    c = c.with_prior(torch.arange(c.n_candidates))
     mapped = KernelMap(kind, n_components=10).fit(c)(c)
     assert torch.equal(mapped.counts, c.counts)
+    assert torch.equal(mapped.prior, c.prior)
     assert torch.equal(mapped.boxes, c.boxes)
     alone = Candidates(c.phi, c.counts)
     assert torch.equal(mapped.phi, KernelMap(kind, n_components=10).fit(alone)(alone).features)

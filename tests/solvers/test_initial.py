@@ -49,7 +49,7 @@ def test_what_it_lacks_is_named():
     p = problem(1)
     with pytest.raises(ValueError, match="init='given' needs h_init="):
         starting_weights("given", p.candidates, everything(p))
-    with pytest.raises(ValueError, match="init must be one of likelihood, central, random, uniform, given, but it is 'first'"):
+    with pytest.raises(ValueError, match="init must be one of likelihood, prior, central, random, uniform, given, but it is 'first'"):
         starting_weights("first", p.candidates, everything(p))
     p.candidates.boxes = None
     with pytest.raises(ValueError, match="init='central' needs Candidates"):

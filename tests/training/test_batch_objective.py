@@ -43,8 +43,30 @@ def test_measure_is_the_learners_own_objective(problem, loss):
     assert measures == pytest.approx(work.measures())
 
 
+def weighted(problem):
+    """The same problem with a prior of h for each class."""
+    shape = (problem.candidates.n_candidates, problem.n_classes)
+    prior = 2 * torch.randn(shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    return replace(problem, candidates=problem.candidates.with_prior(prior))
+
+
+def test_with_a_prior_measure_is_the_learners_own_objective_too(problem):
+    problem = weighted(problem)
+    learner, samples = samples_of(problem, LOSSES["lopsided"], init="prior")
+    w, theta = at(problem)
+    learner.model_ = LogLinear(theta)
+    learner._refresh()
+    work = learner._training
+    work.cccp.point = work.hinge.at(w.flatten().double())
+    found, measures = BatchObjective(learner, LinearPrediction(w), learner.model_).measure(samples)
+    assert found.terms() == pytest.approx(learner._objective().terms())
+    assert measures == pytest.approx(work.measures())
+
+
+@pytest.mark.parametrize("prior", [False, True])
 @pytest.mark.parametrize("theta_bound", ["prediction", "slack"])
-def test_batches_of_one_size_average_to_the_whole(problem, theta_bound):
+def test_batches_of_one_size_average_to_the_whole(problem, theta_bound, prior):
+    problem = weighted(problem) if prior else problem
     learner, samples = samples_of(problem, LOSSES["lopsided"])
     learner.theta_bound = theta_bound
     w, theta = at(problem)

@@ -1,6 +1,7 @@
 """Which steps are taken while a network learns: in turn, at which rates, from what is held, for how many epochs."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -63,6 +64,34 @@ def learn(learner=None, epochs=4, batch_size=4, callbacks=(), trainer=None, **se
         warnings.simplefilter("always")
         made.fit(module, datamodule=data)
     return module, watch, [str(one.message) for one in caught if issubclass(one.category, ConvergenceWarning)]
+
+
+class Preferring(LatentDataModule):
+    """The same data, where the last window of each picture is the most probable one before learning."""
+
+    def setup(self, stage=None):
+        super().setup(stage)
+        c = self.train.candidates
+        last = torch.zeros(c.n_candidates).index_fill(0, c.offsets + c.counts - 1, 1.0)
+        self.train = replace(self.train, candidates=c.with_prior(last, strength=1e4))
+
+
+@pytest.mark.parametrize("theta_to_backbone", [False, True])
+def test_the_prior_stays_when_the_network_moves(theta_to_backbone):
+    network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64)
+    learner = DISC(**SETTINGS | {"init": "prior"})
+    module = EndToEndModule(learner, network=network, finish="steps", theta_to_backbone=theta_to_backbone)
+    data = Preferring(cluttered_digits(per_class=5, digits=(0, 4)), WindowGrid(stride=16), Learned(), batch_size=4)
+    data.progress, seen = False, []
+    cut = module._cut
+    module._cut = lambda candidates: seen.append(cut(candidates)) or seen[-1]
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pl.Trainer(max_epochs=4, accelerator="cpu", num_sanity_val_steps=0, **quiet).fit(module, datamodule=data)
+    assert seen
+    assert all(bool((c.prior[c.offsets + c.counts - 1] == 1e4).all()) and float(c.prior.sum()) == 1e4 * len(c) for c in seen)
+    assert module.history()[-1]["entropy"] == pytest.approx(0, abs=1e-6)  # P_θ is a delta, whatever θ is
 
 
 @pytest.mark.parametrize("batch_size", [6, 2])  # of 6 pictures: one batch an epoch, and three

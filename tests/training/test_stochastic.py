@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from dataclasses import replace
 from functools import cache, partial
 
 import pytest
@@ -78,6 +79,21 @@ def test_objective_is_within_two_percent_of_the_exact_solver(name, dual):
     assert learner.objective_ == module.history()[-1]["objective"]
     y_hat, h_hat = learner.predict(data.test.candidates)
     assert y_hat.shape == h_hat.shape == data.test.y.shape
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dual", [None, False])
+def test_with_a_prior_the_objective_is_within_two_percent_of_the_exact_solver(dual):
+    data = tiny_data()
+    c = data.train.candidates
+    prior = 2 * torch.randn(c.n_candidates, 3, generator=torch.Generator().manual_seed(0))
+    data.train = replace(data.train, candidates=c.with_prior(prior))
+    settings = {"loss": OverlapLoss(), "C": 1.0, "init": "prior"}
+    exact = DISC(**settings).fit(c, data.train.y, prior=prior)
+    module = StochasticModule(DISC(**settings), dual=dual)
+    train(module, data, epochs=80)
+    assert module.history()[-1]["objective"] <= 1.02 * exact.objective_
+    assert module.history()[-1]["entropy"] < 0.9 * float(c.counts.double().log().mean())  # that of the prior at most, near enough
 
 
 @pytest.mark.slow
