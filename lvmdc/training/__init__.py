@@ -1,5 +1,6 @@
 """The learners under Lightning: modules, data, callbacks, and a run from a configuration."""
 
+from lvmdc.training.alternating import AlternatingModule
 from lvmdc.training.data import LatentDataModule, Samples
 from lvmdc.training.end_to_end import EndToEndModule
 from lvmdc.training.exact import ExactModule
@@ -8,4 +9,14 @@ from lvmdc.training.networks import mlp
 from lvmdc.training.stochastic import StochasticModule
 from lvmdc.training.trusted import trust
 
-__all__ = ["EndToEndModule", "ExactModule", "LatentDataModule", "LatentModule", "Samples", "StochasticModule", "mlp", "trust"]
+__all__ = [
+    "AlternatingModule",
+    "EndToEndModule",
+    "ExactModule",
+    "LatentDataModule",
+    "LatentModule",
+    "Samples",
+    "StochasticModule",
+    "mlp",
+    "trust",
+]

@@ -210,30 +210,46 @@ class StochasticModule(LatentModule):
         return self.steppers[:1] if self._warm else self.steppers
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
-        if self.epochs.converged:  # a finished run that is resumed has nothing left to do
-            self.trainer.should_stop = True
+        if self.begin_step(batch_idx):
             return
-        if batch_idx == 0:  # what else is random, such as dropout
-            torch.manual_seed(epoch_seed(self, self.learner.seed, self.global_rank))
         pair = self._trained()
         for _ in range(1 if self.turns is None else self.turns.steps):
             self._step(pair, batch)
+        self.end_step(pair, average=False)
+
+    def begin_step(self, batch_idx: int) -> bool:
+        """Whether learning is over, as in a finished run that is resumed; otherwise seed what is random, such as dropout."""
+        if self.epochs.converged:
+            self.trainer.should_stop = True
+            return True
+        if batch_idx == 0:
+            torch.manual_seed(epoch_seed(self, self.learner.seed, self.global_rank))
+        return False
+
+    def end_step(self, pair: Pair, average: bool = True) -> None:
+        """Update the averages; after the last batch, measure (11) on all samples."""
+        if average:
+            pair.average()
         if self.trainer.is_last_batch:  # not after the epoch: a checkpoint that is written after validation must have it
             self._end_epoch(pair)
 
     def _step(self, pair: Pair, batch: Tensor) -> None:
-        found = self.optimizers()
         self.zero_grad()
         value = self._value(pair, batch) if self.turns is None else self.turns.step(pair, batch)
         if value is not None:
             self.manual_backward(value)
+        self.step_optimizers()
+        pair.average(None if self.turns is None else self.turns.of)
+
+    def step_optimizers(self) -> None:
+        """A step of every optimizer that moves in this epoch, and of its scheduler if that goes by steps."""
+        found = self.optimizers()
         pairs = zip(found if isinstance(found, list) else [found], self.steppers, strict=True)
         for optimizer, stepper in [(o, s) for o, s in pairs if any(s is moving for moving in self._moving)]:
             self._before_step(stepper)
             optimizer.step()
             if stepper.by_step:
                 stepper.scheduler.step()
-        pair.average(None if self.turns is None else self.turns.of)
 
     def _value(self, pair: Pair, index: Tensor) -> Tensor:
         """What is lowered, of the samples `index` (m,)."""

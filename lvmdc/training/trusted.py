@@ -16,7 +16,7 @@ CONFIGURED = (
     *("lvmdc.DISC", "lvmdc.EM", "lvmdc.ILSVM", "lvmdc.LSVM", "lvmdc.M3E", "lvmdc.SoftDISC", "lvmdc.Supervised"),
     *("lvmdc.CostLoss", "lvmdc.LabelLoss", "lvmdc.OverlapLoss", "lvmdc.ZeroOneLoss"),
     *("lvmdc.ClassBlocks", "lvmdc.data.MotifMap"),
-    *("lvmdc.training.ExactModule", "lvmdc.training.StochasticModule", "lvmdc.training.EndToEndModule"),
+    *("lvmdc.training.AlternatingModule", "lvmdc.training.EndToEndModule", "lvmdc.training.ExactModule", "lvmdc.training.StochasticModule"),
     *("lvmdc.training.LatentDataModule", "lvmdc.training.detection_data.DetectionData"),
     *("lvmdc.training.augmentation.Augmentation", "lvmdc.training.mlp"),
     "lvmdc.detection.Detector",
