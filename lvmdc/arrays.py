@@ -64,6 +64,20 @@ def checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
     return boxes
 
 
+def checked_prior(prior: ArrayLike, total: int) -> Tensor:
+    """(T,) or (T, K) finite log weights of h.
+
+    >>> checked_prior(torch.tensor([0, 2]), 2)
+    tensor([0., 2.])
+    """
+    prior = as_tensor(prior)
+    if prior.dim() not in (1, 2) or len(prior) != total or (prior.dim() == 2 and prior.shape[1] == 0):
+        raise ValueError(f"prior must hold log weights of shape (T,) or (T, K) with T = {total}, but it has shape {tuple(prior.shape)}")
+    prior = prior.to(torch.float64 if prior.dtype == torch.float64 else torch.float32)
+    check_finite("prior", prior.reshape(total, -1))
+    return prior
+
+
 def check_finite(name: str, values: Tensor, chunk: int = 1 << 24) -> None:
     """Refuse NaN and infinities, a chunk of rows at a time so that a mapped file is not held in memory."""
     start = 0

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lvmdc import segments, storage
-from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts
+from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts, checked_prior
 from lvmdc.latent import Latent
 from lvmdc.mapped import take_mapped
 from lvmdc.selection import checked_choice, checked_index, rows_of
@@ -33,6 +33,9 @@ class Candidates:
         counts: (n,) how many of the rows belong to each sample; they sum to T.
         boxes: (T, 4) corners x1, y1, x2, y2 of each candidate, for losses and starts that speak of places.
         phi: (T, d') features of its own for Φ(x, y, h), the conditional distribution; `features` where not given.
+        prior: (T,) or, one column a class, (T, K) log weights of h: π(h | x, y) ∝ exp(prior). What is known of h before learning. It
+            enters P_θ(h | x, y) ∝ π(h | x, y) exp(θ·Φ(x, y, h)). A constant within a sample (and class) changes nothing. Uniform where
+            not given, as in the paper.
 
     >>> c = Candidates(torch.eye(3), [2, 1])
     >>> len(c), c.n_candidates, c.sample.tolist()
@@ -41,7 +44,14 @@ class Candidates:
 
     shard: Shard | None = None  # which part of a set over several ranks this is; see `lvmdc.distributed`
 
-    def __init__(self, features: ArrayLike, counts: ArrayLike, boxes: ArrayLike | None = None, phi: ArrayLike | None = None):
+    def __init__(
+        self,
+        features: ArrayLike,
+        counts: ArrayLike,
+        boxes: ArrayLike | None = None,
+        phi: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ):
         self.features = as_tensor(features)
         if self.features.dim() != 2:
             raise ValueError(f"features must have shape (T, d), but it has shape {tuple(self.features.shape)}")
@@ -58,11 +68,12 @@ class Candidates:
             if not self.phi.is_floating_point():
                 self.phi = self.phi.to(torch.float32)
             check_finite("phi", self.phi)
+        self.prior = None if prior is None else checked_prior(prior, total).to(device)
 
-    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None) -> Candidates:
+    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None, prior: Tensor | None = None) -> Candidates:
         """The same kind of set from parts that were checked already."""
         new = object.__new__(Candidates)
-        new.features, new.counts, new.boxes, new.phi, new.shard = features, counts, boxes, phi, self.shard
+        new.features, new.counts, new.boxes, new.phi, new.prior, new.shard = features, counts, boxes, phi, prior, self.shard
         return new
 
     # ---- shape ---------------------------------------------------------------------------------------------------
@@ -103,6 +114,8 @@ class Candidates:
         parts = f"{len(self)} samples, {self.n_candidates} candidates of {self.n_features} features"
         parts += "" if self.boxes is None else ", boxes"
         parts += "" if self.phi is None else f", phi of {self.phi.shape[1]}"
+        if self.prior is not None:
+            parts += ", prior" if self.prior.dim() == 1 else f", prior of {self.prior.shape[1]} classes"
         return f"Candidates({parts}, {self.features.dtype}, {self.device})"
 
     def outputs(self, y: ArrayLike, n_classes: int | None = None) -> Tensor:
@@ -122,6 +135,42 @@ class Candidates:
             i, allowed = int(outside[0]), "≥ 0" if n_classes is None else f"in 0..{n_classes - 1}"
             raise ValueError(f"y must hold class indices {allowed}, but y[{i}] is {int(labels[i])}")
         return labels
+
+    # ---- the prior of h ------------------------------------------------------------------------------------------
+
+    def with_prior(self, prior: ArrayLike | None, strength: float = 1.0) -> Candidates:
+        """The same set with other log weights (T,) or (T, K) of h, times `strength`; None: without any.
+
+        >>> Candidates(torch.eye(2), [2]).with_prior(torch.tensor([0.0, 1.0]), strength=3.0).prior
+        tensor([0., 3.])
+        """
+        weights = None if prior is None else (strength * checked_prior(prior, self.n_candidates)).to(self.device)
+        if weights is not None:
+            check_finite("strength · prior", weights.reshape(len(weights), -1))
+        return self._like(self.features, self.counts, self.boxes, self.phi, weights)
+
+    def log_prior(self, y: Tensor) -> Tensor | None:
+        """(T,) in float64: log π(h | x_i, y_i) less its maximum over the sample, so that 0 is the most probable h; None where π is uniform.
+
+        >>> Candidates(torch.eye(2), [2], prior=[[5.0, 1.0], [5.0, 3.0]]).log_prior(torch.tensor([1]))
+        tensor([-2.,  0.], dtype=torch.float64)
+        """
+        if self.prior is None:
+            return None
+        own = self.prior
+        if own.dim() == 2:
+            self.check_prior(int(y.max()) + 1, exactly=False)
+            own = own.gather(1, y[self.sample, None])[:, 0]
+        own = own.double()
+        return own - segments.segment_max(own, self.counts)[self.sample]
+
+    def check_prior(self, n_classes: int, exactly: bool = True) -> None:
+        """Refuse a prior (T, K) of another number of classes K; with `exactly=False`, of fewer."""
+        given = n_classes if self.prior is None or self.prior.dim() == 1 else self.prior.shape[1]
+        if given < n_classes or (exactly and given > n_classes):
+            raise ValueError(
+                f"prior must have shape (T,) or (T, K), one column for each of {n_classes} classes, but it has {given} columns"
+            )
 
     # ---- which candidate -----------------------------------------------------------------------------------------
 
@@ -175,7 +224,9 @@ class Candidates:
 
     def _take(self, rows: Tensor, counts: Tensor) -> Candidates:
         boxes = None if self.boxes is None else self.boxes[rows]
-        taken = self._like(take_mapped(self.features, rows), counts, boxes, None if self.phi is None else take_mapped(self.phi, rows))
+        phi = None if self.phi is None else take_mapped(self.phi, rows)
+        prior = None if self.prior is None else self.prior[rows]
+        taken = self._like(take_mapped(self.features, rows), counts, boxes, phi, prior)
         taken.shard = None
         return taken
 
@@ -188,8 +239,8 @@ class Candidates:
         if not 0 <= first < last <= len(self):
             raise ValueError(f"part needs 0 ≤ first < last ≤ {len(self)}, but they are {first} and {last}")
         rows = slice(int(self.offsets[first]), int(self.offsets[last - 1] + self.counts[last - 1]))
-        boxes, phi = (None if values is None else values[rows] for values in (self.boxes, self.phi))
-        new = self._like(self.features[rows], self.counts[first:last], boxes, phi)
+        boxes, phi, prior = (None if values is None else values[rows] for values in (self.boxes, self.phi, self.prior))
+        new = self._like(self.features[rows], self.counts[first:last], boxes, phi, prior)
         new.shard = shard
         return new
 
@@ -197,14 +248,14 @@ class Candidates:
 
     def for_phi(self) -> Candidates:
         """The set as the conditional distribution sees it: `features` are those of Φ."""
-        return self if self.phi is None else self._like(self.phi, self.counts, self.boxes, None)
+        return self if self.phi is None else self._like(self.phi, self.counts, self.boxes, None, self.prior)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Candidates:
         """The same set on another device, its features (and those of Φ) in another precision."""
         device = device or self.device
         phi = None if self.phi is None else self.phi.to(device, dtype or self.phi.dtype)
-        boxes = None if self.boxes is None else self.boxes.to(device)
-        return self._like(self.features.to(device, dtype or self.features.dtype), self.counts.to(device), boxes, phi)
+        boxes, prior = (None if values is None else values.to(device) for values in (self.boxes, self.prior))
+        return self._like(self.features.to(device, dtype or self.features.dtype), self.counts.to(device), boxes, phi, prior)
 
     def detach(self) -> Candidates:
         """The same set, whose features carry no gradient.
@@ -212,7 +263,8 @@ class Candidates:
         >>> Candidates(torch.eye(2).requires_grad_(), [2]).detach().features.requires_grad
         False
         """
-        return self._like(self.features.detach(), self.counts, self.boxes, None if self.phi is None else self.phi.detach())
+        phi, prior = (None if values is None else values.detach() for values in (self.phi, self.prior))
+        return self._like(self.features.detach(), self.counts, self.boxes, phi, prior)
 
     @staticmethod
     def concat(sets: Sequence[Candidates]) -> Candidates:
@@ -223,24 +275,27 @@ class Candidates:
         """
         if not sets:
             raise ValueError("concat needs at least one set, but got none")
-        for name in ("boxes", "phi"):
+        for name in ("boxes", "phi", "prior"):
             if len({getattr(s, name) is None for s in sets}) > 1:
                 raise ValueError(f"concat needs {name} in all of the sets or in none of them")
         for name in ("features", "phi"):
             lengths = [getattr(s, name).shape[1] for s in sets if getattr(s, name) is not None]
             if len(set(lengths)) > 1:
                 raise ValueError(f"concat needs {name} of one length, but got lengths {lengths}")
+        shapes = {tuple(s.prior.shape[1:]) for s in sets if s.prior is not None}
+        if len(shapes) > 1:
+            raise ValueError(f"concat needs prior of one number of columns, but got shapes {sorted(('T', *shape) for shape in shapes)}")
 
         def join(name: str) -> Tensor | None:
             return None if getattr(sets[0], name) is None else torch.cat([getattr(s, name) for s in sets])
 
-        return Candidates(join("features"), join("counts"), join("boxes"), join("phi"))
+        return Candidates(join("features"), join("counts"), join("boxes"), join("phi"), join("prior"))
 
     # ---- on disk -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write an npz with the arrays `features`, `counts` and, where given, `boxes` and `phi`; see `lvmdc.storage`."""
-        arrays = {"features": self.features, "counts": self.counts, "boxes": self.boxes, "phi": self.phi}
+        """Write an npz with the arrays `features`, `counts` and, where given, `boxes`, `phi` and `prior`; see `lvmdc.storage`."""
+        arrays = {"features": self.features, "counts": self.counts, "boxes": self.boxes, "phi": self.phi, "prior": self.prior}
         storage.save_arrays(path, {k: v.detach().cpu().numpy() for k, v in arrays.items() if v is not None})
 
     @staticmethod
@@ -249,7 +304,8 @@ class Candidates:
         unless `mmap` says otherwise. No pickle is ever opened, and a file that does not match its checksum is refused."""
         if Path(path).is_file() and not storage.verify_checksum(path):
             log.warning("%s has no checksum, so that damage may stay unnoticed: load it and save it again to add one", path)
-        arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap, verify=False)
+        optional = ("boxes", "phi", "prior")
+        arrays = storage.load_arrays(path, required=("features", "counts"), optional=optional, mmap=mmap, verify=False)
         try:
             return Candidates(**arrays)
         except (ValueError, TypeError) as error:

@@ -65,7 +65,8 @@ def load_shard(path: str | Path, *of_samples: ArrayLike | None, group: Any = Non
     if ranks(group)[1] == 1:
         return shard(Candidates.load(path, mmap), *of_samples)
     _verify_once(path, group)
-    arrays = storage.load_arrays(path, required=("features", "counts"), optional=("boxes", "phi"), mmap=mmap, verify=False)
+    optional = ("boxes", "phi", "prior")
+    arrays = storage.load_arrays(path, required=("features", "counts"), optional=optional, mmap=mmap, verify=False)
     counts, where = arrays.pop("counts"), str(path)
     try:
         for name, values in arrays.items():

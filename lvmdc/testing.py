@@ -230,12 +230,28 @@ class ConditionalConformance:
     def test_a_sample_does_not_depend_on_the_others(self) -> None:
         model, candidates, y = self._setting()
         features = torch.where((candidates.sample == 0)[:, None], candidates.features, -candidates.features)
-        mirrored = Candidates(features, candidates.counts, candidates.boxes)
+        mirrored = Candidates(features, candidates.counts, candidates.boxes, prior=candidates.prior)
         first = candidates.sample == 0
         torch.testing.assert_close(model(mirrored, y).p[first], model(candidates, y).p[first])
 
+    def test_the_prior_multiplies_the_probabilities(self) -> None:
+        model, candidates, y = self._setting()
+        p, sample = model(candidates, y).p.detach(), candidates.sample
+        for prior in (_log_weights(candidates, 1)[:, 0], _log_weights(candidates, self.n_classes)):
+            own = prior if prior.dim() == 1 else prior[torch.arange(len(prior)), y[sample]]
+            product = p * own.exp()
+            expected = product / segment_sum(product, candidates.counts)[sample]
+            torch.testing.assert_close(model(candidates.with_prior(prior), y).p.detach(), expected)
+
+    def test_equal_weights_are_no_prior(self) -> None:
+        model, candidates, y = self._setting()
+        constant = 0.1 + 3 * candidates.sample.double()[:, None] + torch.arange(self.n_classes)
+        for prior in (constant[:, 0], constant):
+            assert torch.equal(model(candidates.with_prior(prior), y).p, model(candidates, y).p)
+
     def test_derivative_in_the_parameters_is_that_of_differences(self) -> None:
         model, candidates, y = self._setting()
+        candidates = candidates.with_prior(_log_weights(candidates, self.n_classes))
         names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
 
         def probabilities(*values: Tensor) -> Tensor:
@@ -244,6 +260,11 @@ class ConditionalConformance:
         if names:
             values = tuple(model.get_parameter(name).detach().clone().requires_grad_() for name in names)
             assert gradcheck(probabilities, values)
+
+
+def _log_weights(candidates: Candidates, n_columns: int) -> Tensor:
+    """(T, n_columns): random log weights of h."""
+    return torch.randn(candidates.n_candidates, n_columns, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
 
 
 def _pairs(candidates: Candidates) -> list[tuple[int, int]]:

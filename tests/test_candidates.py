@@ -22,7 +22,7 @@ def with_phi(counts, seed=0):
 
 def assert_same(a, b):
     assert torch.equal(a.counts, b.counts)
-    for name in ("features", "boxes", "phi"):
+    for name in ("features", "boxes", "phi", "prior"):
         one, two = getattr(a, name), getattr(b, name)
         assert (one is None) == (two is None)
         assert one is None or (one.dtype == two.dtype and torch.equal(one, two))
@@ -274,3 +274,71 @@ def test_concat_refuses_sets_that_do_not_fit():
         Candidates.concat([Candidates(eye, [2], phi=eye), Candidates(eye, [2], phi=eye[:, :1])])
     with pytest.raises(ValueError, match="at least one set"):
         Candidates.concat([])
+
+
+# ---- the prior of h ----------------------------------------------------------------------------------------------
+
+
+def with_weights(counts, columns=0, seed=0):
+    c = with_phi(counts, seed)
+    shape = (c.n_candidates, columns) if columns else (c.n_candidates,)
+    return c.with_prior(torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("columns", [0, 3])
+def test_the_prior_goes_with_its_candidates(columns, tmp_path):
+    c = with_weights([2, 3, 1], columns)
+    assert torch.equal(c.subset([2, 0]).prior, c.prior[[5, 0, 1]])
+    assert torch.equal(c.select([1, 2, 0]).prior, c.prior[[1, 4, 5]])
+    assert torch.equal(c.part(1, 3).prior, c.prior[2:])
+    for same in (c.to("cpu"), c.detach(), c.for_phi()):
+        assert torch.equal(same.prior, c.prior)
+    assert_same(Candidates.concat([c.subset([0]), c.subset([1, 2])]), c)
+    c.save(tmp_path / "set.npz")
+    for mmap in (False, True):
+        assert_same(Candidates.load(tmp_path / "set.npz", mmap=mmap), c)
+    assert "prior" in repr(c)
+    assert ("3 classes" in repr(c)) == (columns == 3)
+    assert c.with_prior(None).prior is None
+
+
+def test_a_user_writes_the_prior_with_numpy_alone(tmp_path):
+    np.savez(tmp_path / "own.npz", features=np.eye(2), counts=[2], prior=[0.0, 2.0])
+    assert Candidates.load(tmp_path / "own.npz").prior.tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (np.zeros(2), r"shape \(T,\) or \(T, K\) with T = 3, but it has shape \(2,\)"),
+        (np.zeros((3, 2, 1)), "but it has shape"),
+        (np.zeros((3, 0)), "but it has shape"),
+        ([0.0, np.nan, 0.0], "prior must be finite, but row 1"),
+        ([[0.0, 1.0], [0.0, 1.0], [0.0, -np.inf]], "prior must be finite, but row 2"),
+    ],
+)
+def test_a_prior_of_another_shape_or_not_finite_is_refused(prior, message):
+    with pytest.raises(ValueError, match=message):
+        Candidates(np.eye(3), [2, 1], prior=prior)
+
+
+def test_sets_with_and_without_a_prior_are_not_joined():
+    c = with_weights([2, 1])
+    for other in (c.with_prior(None), with_weights([2, 1], columns=2)):
+        with pytest.raises(ValueError, match="concat needs prior"):
+            Candidates.concat([c, other])
+
+
+@given(shapes, st.integers(0, 3))
+def test_log_prior_is_that_of_the_class_and_zero_at_its_peak(counts, columns):
+    c = with_weights(counts, columns)
+    y = torch.arange(len(c)) % max(columns, 1)
+    found = c.log_prior(y)
+    for i, rows in enumerate(torch.arange(c.n_candidates).split(counts)):
+        own = c.prior[rows, y[i]] if columns else c.prior[rows]
+        torch.testing.assert_close(found[rows], own - own.max())
+
+
+def test_a_class_without_a_column_is_refused():
+    with pytest.raises(ValueError, match="one column for each of 3 classes, but it has 2 columns"):
+        with_weights([2, 1], columns=2).log_prior(torch.tensor([0, 2]))

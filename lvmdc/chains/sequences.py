@@ -32,9 +32,9 @@ class Chains(Candidates):
     def __init__(self, features: ArrayLike, counts: ArrayLike, phi: ArrayLike | None = None):
         super().__init__(features, counts, None, phi)
 
-    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None) -> Chains:
+    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None, prior: Tensor | None = None) -> Chains:
         new = object.__new__(Chains)
-        new.features, new.counts, new.boxes, new.phi = features, counts, boxes, phi
+        new.features, new.counts, new.boxes, new.phi, new.prior = features, counts, boxes, phi, prior
         return new
 
     def __repr__(self) -> str:

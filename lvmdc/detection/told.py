@@ -62,5 +62,6 @@ def told_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: floa
         picture += [i] * max(1, len(easy))
     joined, counts = torch.cat(rows), torch.tensor([len(part) for part in rows])
     phi = None if candidates.phi is None else take(candidates.phi, joined)
-    told = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi)
+    prior = None if candidates.prior is None else candidates.prior[joined]
+    told = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi, prior)
     return told, torch.tensor(picture, device=candidates.device), torch.tensor(h, device=candidates.device)

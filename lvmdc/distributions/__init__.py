@@ -1,7 +1,7 @@
 """The two distributions: P_w, which predicts, and P_θ, which models what is uncertain about h."""
 
 from lvmdc.distributions.by_class import ClassFirst, MarginalPrediction, MinEntropyPrediction, Posterior
-from lvmdc.distributions.conditional import ConditionalModel, Fixed, LogLinear, NeuralConditional, Uniform, score_dtype
+from lvmdc.distributions.conditional import ConditionalModel, Fixed, LogLinear, NeuralConditional, Uniform, score_dtype, weighted
 from lvmdc.distributions.on_samples import Conditional, Delta, Joint, OnSamples
 from lvmdc.distributions.prediction import LinearPrediction, NeuralPrediction, Prediction
 from lvmdc.distributions.renyi import neg_entropy, neg_entropy_gradient
@@ -31,4 +31,5 @@ __all__ = [
     "sampled_diversity",
     "sampled_mean",
     "score_dtype",
+    "weighted",
 ]

@@ -80,16 +80,19 @@ class MinEntropyPrediction(ClassFirst):
 
 
 class Posterior(ConditionalModel):
-    """P_w(h | x, y) ∝ exp(w·Ψ(x, y, h)): what a log-linear P_w believes of h once y is known.
+    """P_w(h | x, y) ∝ π(h | x, y) exp(w·Ψ(x, y, h)): what a log-linear P_w believes of h once y is known. Without π if not `weighted`.
 
     >>> from lvmdc.joint import ClassBlocks
     >>> Posterior(torch.tensor([0.0, 1.0986]), ClassBlocks(1))(Candidates(torch.eye(2), [2]), [0]).p
     tensor([0.2500, 0.7500])
     """
 
-    def __init__(self, w: Tensor, joint: JointFeatureMap):
+    def __init__(self, w: Tensor, joint: JointFeatureMap, weighted: bool = True):
         super().__init__()
-        self.w, self.joint = w, joint
+        self.w, self.joint, self.weighted = w, joint, weighted
+
+    def log_prob(self, candidates: Candidates, y: Tensor, scores: Tensor | None = None) -> Tensor:
+        return super().log_prob(candidates if self.weighted else candidates.with_prior(None), y, scores)
 
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
         return self.joint.own_scores(candidates, self.w.flatten(), y)

@@ -1,4 +1,8 @@
-"""P_θ, the conditional distribution of the latent variable in training."""
+"""P_θ, the conditional distribution of the latent variable in training.
+
+P_θ(h | x, y) ∝ π(h | x, y) exp(score(h)): the prior π of the candidates multiplies what any model says. Without a prior
+it is the paper's (5).
+"""
 
 from abc import ABC, abstractmethod
 
@@ -14,7 +18,8 @@ from lvmdc.segments import segment_log_softmax
 
 
 class ConditionalModel(nn.Module, ABC):
-    """P_θ(h | x, y): what is believed of h when x and y are known. A subclass gives scores; they are normalised in log space.
+    """P_θ(h | x, y): what is believed of h when x and y are known. A subclass gives scores; the prior of the candidates is added
+    in `log_prob`, and the sum is normalised in log space.
 
     >>> class Bright(ConditionalModel):
     ...     def scores(self, candidates, y):
@@ -33,8 +38,9 @@ class ConditionalModel(nn.Module, ABC):
         return None
 
     def log_prob(self, candidates: Candidates, y: Tensor, scores: Tensor | None = None) -> Tensor:
-        """(T,): log P_θ(h | x_i, y_i) (5), from the scores where they are at hand."""
-        log_p = segment_log_softmax(self.scores(candidates, y) if scores is None else scores, candidates.counts)
+        """(T,): log P_θ(h | x_i, y_i) (5), with the prior, from the scores where they are at hand."""
+        scores = self.scores(candidates, y) if scores is None else scores
+        log_p = segment_log_softmax(weighted(scores, candidates.log_prior(y)), candidates.counts)
         if bool(log_p.isnan().any()):
             i = int(candidates.sample[log_p.isnan()][0])
             raise ValueError(
@@ -84,7 +90,7 @@ class NeuralConditional(ConditionalModel):
 
 
 class Uniform(ConditionalModel):
-    """Every candidate that class y has is as likely as any other: P_θ at θ = 0.
+    """Every candidate that class y has is as likely as any other: P_θ at θ = 0. With a prior it is the prior.
 
     >>> Uniform()(Candidates(torch.eye(2), [2]), [0]).p
     tensor([0.5000, 0.5000])
@@ -114,6 +120,15 @@ class Fixed(ConditionalModel):
         scores = torch.full((candidates.n_candidates,), -torch.inf, device=candidates.device, dtype=score_dtype(candidates))
         scores[candidates.rows(self.h)] = 0
         return scores
+
+
+def weighted(scores: Tensor, log_prior: Tensor | None) -> Tensor:
+    """(T,): score(h) + log π(h | x, y) in the precision of the scores; the scores themselves where π is uniform (None).
+
+    >>> weighted(torch.zeros(2), torch.tensor([0.0, -2.0]))
+    tensor([ 0., -2.])
+    """
+    return scores if log_prior is None else scores + log_prior.to(scores.dtype)
 
 
 def score_dtype(candidates: Candidates) -> torch.dtype:

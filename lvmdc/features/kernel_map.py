@@ -62,7 +62,7 @@ class KernelMap:
         if (candidates.phi is None) == ("phi" in self._maps):
             raise ValueError("candidates must have phi= of their own if and only if the training candidates had")
         phi = None if candidates.phi is None else self._mapped("phi", candidates.phi)
-        return Candidates(self._mapped("features", candidates.features), candidates.counts, candidates.boxes, phi)
+        return Candidates(self._mapped("features", candidates.features), candidates.counts, candidates.boxes, phi, candidates.prior)
 
     def _fitted(self, name: str, features: Tensor) -> Any:
         numbers = _numbers(features)

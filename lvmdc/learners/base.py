@@ -26,6 +26,8 @@ from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.initial import Init, most_probable, starting_weights
 from lvmdc.solvers.likelihood_start import likelihood_posterior
 
+BELIEFS = ("likelihood", "prior")  # starts that are distributions of h, of which h* is the most probable
+
 
 class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
     """Learns w, and what it believes of h, by outer iterations `step()` that `fit` repeats until (11) falls by less than C·ε.
@@ -39,8 +41,8 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         tol: ε; learning stops when an outer iteration lowers the objective by less than C·ε. Below 1e-5 the scores of class
             blocks are in float64, whatever the features are in.
         init: the start: `likelihood`, the posterior of h under the most likely model of the labels (see `likelihood_posterior`), which
-            depends neither on a seed nor on the last digit of the features; `central` (needs boxes), `random`, `uniform` (the mean of all
-            candidates) or `given` (`fit(..., h_init=…)`).
+            depends neither on a seed nor on the last digit of the features; `prior`, the most probable h by the prior, of which there must
+            be one; `central` (needs boxes), `random`, `uniform` (the mean of all candidates) or `given` (`fit(..., h_init=…)`).
         seed: of everything random.
         n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.
         max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
@@ -82,9 +84,20 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
-    def fit(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None) -> LatentLearner:
-        """Learn from samples with outputs y (n,), and h (n,) where the latent variable is known, −1 where it is not."""
+    def fit(
+        self,
+        candidates: Candidates,
+        y: ArrayLike,
+        h: ArrayLike | None = None,
+        h_init: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> LatentLearner:
+        """Learn from samples with outputs y (n,), and h (n,) where the latent variable is known, −1 where it is not.
+
+        `prior` (T,) or (T, K) are log weights of h, as in `Candidates(..., prior=…)`, for candidates that have none.
+        """
         self.check_parameters()
+        candidates = checks.with_prior(candidates, prior)
         lowest: dict[str, Any] | None = None
         for start in range(self.n_init):
             self.begin(candidates, y, h, h_init, self.seed + start)
@@ -135,6 +148,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
         self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
         check_loss(self.loss_, candidates, labels, self.n_classes_)
+        candidates.check_prior(self.n_classes_)
         checks.check_joint(self.joint_, candidates, self.n_classes_)
         allowed = checks.check_allowed(self.joint_.has(candidates, labels), candidates, labels)
         known = self._known(checks.check_latents(h, candidates, allowed))
@@ -172,11 +186,12 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         """(T,) in float64: the belief about h at the start, as `init` names it; sums to one over each sample."""
         if self.init == "likelihood":
             return likelihood_posterior(samples.candidates, samples.y, self.joint_, samples.known)
-        return starting_weights(self.init, samples.candidates, samples.allowed, self.seed_, samples.start, samples.known)
+        log_prior = samples.candidates.log_prior(samples.y)
+        return starting_weights(self.init, samples.candidates, samples.allowed, self.seed_, samples.start, samples.known, log_prior)
 
     def start_truth(self, candidates: Candidates, p: Tensor) -> Tensor:
-        """(T,): the first h* of CCCP by the belief p (T,) at the start: the most probable one for `likelihood`."""
-        return most_probable(p, candidates.counts) if self.init == "likelihood" else p
+        """(T,): the first h* of CCCP by the belief p (T,) at the start: the most probable one for `likelihood` and `prior`."""
+        return most_probable(p, candidates.counts) if self.init in BELIEFS else p
 
     def _make_training(self, samples: checks.Checked) -> Any:
         """The working parts; a learner whose w block is another makes its own, with what `step` and `begin` read of them."""

@@ -32,6 +32,16 @@ def check_candidates(candidates: Any) -> Candidates:
     return candidates
 
 
+def with_prior(candidates: Any, prior: ArrayLike | None) -> Candidates:
+    """The candidates with the log weights (T,) or (T, K) of h given to `fit`; refused where they have some already."""
+    checked = check_candidates(candidates)
+    if prior is None:
+        return checked
+    if checked.prior is not None:
+        raise ValueError("prior= was given to fit, but the candidates have a prior already; give one of them, or use with_prior")
+    return checked.with_prior(prior)
+
+
 def check_positive(name: str, value: float, zero: bool = False) -> None:
     """Refuse a weight or tolerance that is not a positive number.
 

@@ -16,6 +16,7 @@ from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, 
 from lvmdc.inference import best
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
+from lvmdc.learners.base import BELIEFS
 from lvmdc.learners.blocks import BlockLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import Objective
@@ -53,6 +54,9 @@ class Within(ConditionalModel):
 class DISC(BlockLearner):
     """½‖w‖² + J/2 ‖θ‖² + C/n Σ_i (ξ_i(w, θ) − β H_i(θ)) (11) by block coordinate descent: w by CCCP, then θ.
 
+    A prior of h, `Candidates(..., prior=…)` or `fit(..., prior=…)`, is part of P_θ(h | x, y) ∝ π(h | x, y) exp(θ·Φ(x, y, h)) (5) wherever
+    it enters, and of the start; P_w has none.
+
     What it takes beyond `LatentLearner`:
 
     Args:
@@ -63,8 +67,8 @@ class DISC(BlockLearner):
         theta_bound: what the θ block minimises, the expected loss of the prediction (`prediction`, (15)) or its bound (`slack`, (16)).
             With `slack` every step lowers (11); with `prediction` every block lowers its own objective, and P_θ learns more.
         theta_solver: `lbfgs`, or `ssd`, Algorithm 2.
-        conditional: P_θ: `log_linear`, `uniform` (nothing is learned of h), or a module that maps features (T, d') to scores (T, K), of
-            which a copy is trained.
+        conditional: P_θ: `log_linear`, `uniform` (nothing is learned of h: P_θ is the prior), or a module that maps features (T, d') to
+            scores (T, K), of which a copy is trained.
         joint_phi: a joint feature map for Φ; `joint` where not given.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])  # two samples, of which the first candidate tells the class
@@ -128,7 +132,7 @@ class DISC(BlockLearner):
         self._solved: tuple[float, float, float] | None = None  # the θ block that θ is the answer of: C, J, β,
         self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on
         self._refresh()
-        if self.init == "likelihood" and self.conditional != "uniform":
+        if self.init in BELIEFS and self.conditional != "uniform":
             # The first w learns under what the start believes of h, not under a P_θ that has learned nothing yet.
             self._training.p = self._training.belief
 

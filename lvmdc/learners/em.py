@@ -17,7 +17,7 @@ from lvmdc.losses import Loss
 from lvmdc.objective import half_square
 from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.initial import Init
-from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood
+from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.one_slack import Solution
 from lvmdc.solvers.quasi_newton import quasi_newton
@@ -26,10 +26,12 @@ Decision = Literal["marginal", "joint"]
 
 
 class EM(SoftLearner):
-    """½‖w‖² + C/n Σ_i −log P_w(y_i | x_i), P_w(y, h | x) ∝ exp(w·Ψ(x, y, h)), by expectation maximisation.
+    """½‖w‖² + C/n Σ_i −log P_w(y_i | x_i), P_w(y, h | x) ∝ π(h | x, y) exp(w·Ψ(x, y, h)), by expectation maximisation.
 
     The E step takes p_i(h) = P_w(h | x_i, y_i), at first the start that `init` names; the M step lowers the convex
     ½‖w‖² + C/n Σ_i Σ_h p_i(h) · −log P_w(y_i, h | x_i) by L-BFGS, and w goes on along the same line while the objective itself still falls.
+    The prior π of h is scaled to a mean weight of one for each sample and class, so that it says nothing of y (see `class_prior`); it is
+    part of learning and of `predict_latent_proba`, while (y, h) is predicted by w alone, since π need not be known of new samples.
     Where h_i is known, the likelihood is that of (y_i, h_i). The loss is not learned from: it measures, in `score` and the history.
 
     What it takes beyond `LatentLearner`:
@@ -74,11 +76,14 @@ class EM(SoftLearner):
         checks.check_choice("decision", self.decision, get_args(Decision))
 
     def _risk(self, candidates: Candidates, y: Tensor, known: Tensor) -> Likelihood:
-        return Likelihood(candidates, y, known)
+        return Likelihood(candidates, y, known, self._log_prior(candidates))
+
+    def _log_prior(self, candidates: Candidates) -> Tensor | None:
+        return class_prior(candidates, self.joint_)
 
     def _convex(self) -> ExpectedLikelihood:
         t = self._training
-        return ExpectedLikelihood(t.candidates, t.y, t.p.double())
+        return ExpectedLikelihood(t.candidates, t.y, t.p.double(), t.log_prior)
 
     def _solve(self, problem: Regularised, start: Point, tol: float, share: float) -> Solution:
         return quasi_newton(problem, start, tol, share)

@@ -15,6 +15,7 @@ class ILSVM(BlockLearner):
 
         ½‖w‖² + C/n Σ_i max_{y,h} [w·Ψ(x_i, y, h) + Δ(y_i, h'_i, y, h)] − max_h w·Ψ(x_i, y_i, h)
 
+    A prior of h counts in the start alone: as P_θ ∝ π exp(θ·Φ / T) becomes a delta, T → 0, π loses its weight.
     Where several h' are as good, as they all are for a sample whose class is predicted wrongly, the one that w scores best is taken.
 
     >>> from lvmdc import Candidates

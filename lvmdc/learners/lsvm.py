@@ -34,7 +34,7 @@ class LSVM(LatentLearner):
     """½‖w‖² + C/n Σ_i ξ_i, where ξ_i measures the loss from h*_i = argmax_h w·Ψ(x_i, y_i, h): CCCP.
 
     For a loss of the label alone this is Algorithm 1. For others, h*_i also stands for the truth in Δ(y_i, h*_i, y, h), and learning
-    ends when that objective can no longer be lowered. An outer iteration is a few rounds.
+    ends when that objective can no longer be lowered. An outer iteration is a few rounds. A prior of h counts in the start alone.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
     >>> model = LSVM(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.distributions import ClassFirst, MinEntropyPrediction
+from lvmdc.distributions import ClassFirst, MinEntropyPrediction, Posterior
 from lvmdc.joint import JointFeatureMap
 from lvmdc.learners.soft import SoftLearner
 from lvmdc.losses import Loss
@@ -30,7 +30,7 @@ class M3E(SoftLearner):
     sure. α = 1 is Shannon's entropy, α = ∞ the latent SVM of the label alone. By the concave–convex procedure: the concave parts are
     replaced by their tangents, which are posteriors of h at two temperatures, and the convex rest is solved by a bundle of cutting planes;
     w goes on along the same line while the objective itself still falls. At first the start that `init` names stands for the posterior of
-    the true class. Where h_i is known, w·Ψ(x_i, y_i, h_i) stands for log Z − H_α(y_i).
+    the true class; a prior of h counts there alone. Where h_i is known, w·Ψ(x_i, y_i, h_i) stands for log Z − H_α(y_i).
 
     The margin is Δ between classes. A loss that also depends on h inside a class (`ZeroOneLoss`, `OverlapLoss`) is learned from by its
     `class_cost`, and measures in full in `score` and the history; one that depends on h between classes is refused.
@@ -90,6 +90,9 @@ class M3E(SoftLearner):
 
     def _predictor(self, w: Tensor) -> ClassFirst:
         return MinEntropyPrediction(w, self.joint_, float(self.alpha))
+
+    def _conditional(self) -> Posterior:
+        return Posterior(self.coef_, self.joint_, weighted=False)
 
     def _terms(self) -> dict[str, float]:
         t = self._training

@@ -9,13 +9,20 @@ from sklearn.base import clone
 from tqdm import tqdm
 
 from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.learners import checks
 from lvmdc.learners.base import LatentLearner
 
 Learner = TypeVar("Learner", bound=LatentLearner)
 
 
 def fit_path(
-    model: Learner, candidates: Candidates, y: ArrayLike, C: Sequence[float], h: ArrayLike | None = None, h_init: ArrayLike | None = None
+    model: Learner,
+    candidates: Candidates,
+    y: ArrayLike,
+    C: Sequence[float],
+    h: ArrayLike | None = None,
+    h_init: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
 ) -> list[Learner]:
     """A copy of `model` fitted for every C in the order given; w, θ, h* and the planes of the dual go from one to the next.
 
@@ -31,6 +38,7 @@ def fit_path(
     """
     if len(C) == 0:
         raise ValueError("C must hold one value at least, but it is empty")
+    candidates = checks.with_prior(candidates, prior)
     found: list[Learner] = []
     steps = tqdm(total=model.n_init * len(C), desc="path", unit="training", disable=not model.verbose)
     for start in range(model.n_init):

@@ -47,6 +47,7 @@ class SoftTraining:
     point: Point
     p: Tensor
     tolerance: float
+    log_prior: Tensor | None = None  # (T, K) of P_w, see `class_prior`
     inner: float = float("inf")  # how exactly to solve the next convex problem; inf: the first one
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class SoftTraining:
     def go(self, w: Tensor) -> None:
         """Move w, and the posterior with it."""
         self.point = self.space.at(w)
-        self.p = posterior(self.candidates, self.point.scores, self.y, self.known).to(self.p)
+        self.p = posterior(self.candidates, self.point.scores, self.y, self.known, self.log_prior).to(self.p)
 
     def along(self, end: Point, expand: bool) -> Tensor:
         """The w on the line from where w stands through `end` that lowers the objective: that of `end`, or one beyond or before it."""
@@ -103,6 +104,10 @@ class SoftLearner(LatentLearner):
     @abstractmethod
     def _risk(self, candidates: Candidates, y: Tensor, known: Tensor) -> SampleRisk:
         """What the mean in the objective is of."""
+
+    def _log_prior(self, candidates: Candidates) -> Tensor | None:
+        """(T, K): the prior of h in P_w, see `class_prior`; None for a learner that takes it for its start alone."""
+        return None
 
     @abstractmethod
     def _convex(self) -> Risk:
@@ -131,7 +136,7 @@ class SoftLearner(LatentLearner):
         bound = BoundLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
         start = self.start_posterior(samples)
         p = start.to(score_dtype(candidates))
-        return SoftTraining(space, y, known, bound, risk, self.C, start, space.origin(), p, self.C * self.tol)
+        return SoftTraining(space, y, known, bound, risk, self.C, start, space.origin(), p, self.C * self.tol, self._log_prior(candidates))
 
     def _begin(self) -> None:
         """The posterior starts where h does."""

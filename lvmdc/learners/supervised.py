@@ -16,9 +16,16 @@ class Supervised(LSVM):
     (tensor([0, 1]), tensor([0, 0]))
     """
 
-    def fit(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None) -> "Supervised":
-        """Learn from samples whose outputs y (n,) and latent variables h (n,) are known."""
-        super().fit(candidates, y, h, h_init)
+    def fit(
+        self,
+        candidates: Candidates,
+        y: ArrayLike,
+        h: ArrayLike | None = None,
+        h_init: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> "Supervised":
+        """Learn from samples whose outputs y (n,) and latent variables h (n,) are known; a prior of h then changes nothing."""
+        super().fit(candidates, y, h, h_init, prior)
         return self
 
     def _known(self, known: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.data.pictures import PictureSet
 from lvmdc.features.truth import true_candidate
 
-REQUIRED, OPTIONAL = ("features", "counts", "boxes", "y", "h", "truth"), ("phi", "groups")
+REQUIRED, OPTIONAL = ("features", "counts", "boxes", "y", "h", "truth"), ("phi", "prior", "groups")
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ class Problem:
     def load(path: str | Path) -> Problem:
         """Map what `save` wrote: processes that load one file share its pages."""
         arrays = storage.load_arrays(path, REQUIRED, OPTIONAL, mmap=True)
-        candidates = Candidates(arrays["features"], arrays["counts"], arrays["boxes"], arrays.get("phi"))
+        candidates = Candidates(arrays["features"], arrays["counts"], arrays["boxes"], arrays.get("phi"), arrays.get("prior"))
         y, h, truth = (torch.from_numpy(np.array(arrays[name])) for name in ("y", "h", "truth"))
         groups = torch.from_numpy(np.array(arrays["groups"])) if "groups" in arrays else None
         return Problem(candidates, y, h, truth, groups)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         c = self.candidates
-        parts = {"features": c.features, "counts": c.counts, "boxes": c.boxes, "phi": c.phi}
+        parts = {"features": c.features, "counts": c.counts, "boxes": c.boxes, "phi": c.phi, "prior": c.prior}
         parts |= {"y": self.y, "h": self.h, "truth": self.truth, "groups": self.groups}
         return {name: part.detach().cpu().numpy() for name, part in parts.items() if part is not None}
 

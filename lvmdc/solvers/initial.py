@@ -9,23 +9,31 @@ from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.losses.overlap import OverlapLoss
-from lvmdc.segments import segment_argmax, segment_max, segment_sum
+from lvmdc.segments import segment_argmax, segment_max, segment_softmax, segment_sum
 
-Init = Literal["likelihood", "central", "random", "uniform", "given"]
+Init = Literal["likelihood", "prior", "central", "random", "uniform", "given"]
 TIE = 1e-3  # probabilities that differ by a smaller share are equal
 
 
 def starting_weights(
-    init: Init, candidates: Candidates, allowed: Tensor, seed: int = 0, given: Tensor | None = None, known: Tensor | None = None
+    init: Init,
+    candidates: Candidates,
+    allowed: Tensor,
+    seed: int = 0,
+    given: Tensor | None = None,
+    known: Tensor | None = None,
+    log_prior: Tensor | None = None,
 ) -> Tensor:
     """(T,) the weight of each candidate at the start; sums to one over each sample. For the starts that do not look at the features.
 
     `random` takes one candidate at random; `central` the one of least expected overlap loss if all are equally likely, and
-    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,). See `likelihood_posterior` for `likelihood`.
+    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,); `prior` has the probabilities of the prior of h. See
+    `likelihood_posterior` for `likelihood`.
 
     Args:
         allowed: (T,) whether a candidate is one that its sample's class has.
         known: (n,) packed row of the true h where it is known, −1 where not; it overrides any choice.
+        log_prior: (T,) log weights of h by the prior, for `prior`.
 
     >>> three = Candidates(torch.zeros(3, 1), [3], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [2, 0, 4, 2]])
     >>> starting_weights("central", three, torch.ones(3, dtype=torch.bool))
@@ -34,6 +42,10 @@ def starting_weights(
     uniform = allowed.double() / segment_sum(allowed.double(), candidates.counts)[candidates.sample]
     if init == "uniform":
         weights = uniform
+    elif init == "prior":
+        if log_prior is None:
+            raise ValueError("init='prior' needs a prior of h: fit(..., prior=…) or Candidates(..., prior=…), but there is none")
+        weights = segment_softmax(log_prior.masked_fill(~allowed, -torch.inf), candidates.counts)
     else:
         rows = _starting_rows(init, candidates, allowed, uniform, seed, given)
         weights = torch.zeros_like(uniform).index_fill(0, rows, 1.0)

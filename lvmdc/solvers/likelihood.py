@@ -1,4 +1,7 @@
-"""The likelihood of y under P_w(y, h | x) ∝ exp(w·Ψ(x, y, h)), and the bound of it that the M step lowers."""
+"""The likelihood of y under P_w(y, h | x) ∝ π'(h | x, y) exp(w·Ψ(x, y, h)), and the bound of it that the M step lowers.
+
+π' is the prior of h, scaled as `class_prior` says; 1 without a prior.
+"""
 
 from dataclasses import dataclass
 
@@ -6,9 +9,33 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
+from lvmdc.distributions import weighted
 from lvmdc.inference import own_class
-from lvmdc.segments import segment_log_softmax, segment_logsumexp, segment_softmax
+from lvmdc.joint import JointFeatureMap
+from lvmdc.segments import segment_log_softmax, segment_logsumexp, segment_max, segment_softmax, segment_sum
 from lvmdc.solvers.linear import SmoothRisk, finite
+
+
+def class_prior(candidates: Candidates, joint: JointFeatureMap) -> Tensor | None:
+    """(T, K) in float64: log π'(h | x, y), of mean weight one over the candidates that class y has in a sample; None where π is uniform.
+
+    So scaled for each sample and class, π says which h is likely, and nothing of y: at w = 0 a class is as likely as without a prior.
+
+    >>> from lvmdc.joint import ClassBlocks
+    >>> class_prior(Candidates(torch.eye(2), [2], prior=[[0.0, 7.0], [1.0986, 7.0]]), ClassBlocks(2)).exp().round(decimals=2)
+    tensor([[0.5000, 1.0000],
+            [1.5000, 1.0000]], dtype=torch.float64)
+    """
+    if candidates.prior is None:
+        return None
+    there = joint.scores_at_origin(candidates) > -torch.inf  # (T, K)
+    candidates.check_prior(there.shape[1])
+    prior = candidates.prior.double()
+    prior = (prior if prior.dim() == 2 else prior[:, None]).expand(there.shape).masked_fill(~there, -torch.inf)
+    peak = segment_max(prior, candidates.counts)
+    below = prior - peak.masked_fill(peak == -torch.inf, 0.0)[candidates.sample]
+    mean = segment_sum(below.exp(), candidates.counts) / segment_sum(there.double(), candidates.counts).clamp(min=1)  # (n, K)
+    return torch.where(there, below - mean.log()[candidates.sample], 0.0)
 
 
 @dataclass(frozen=True)
@@ -17,6 +44,7 @@ class Likelihood:
 
     Args:
         known: (n,) packed row of the true h where it is known, −1 where not.
+        log_prior: (T, K) log π'(h | x, y), see `class_prior`; None where π is uniform.
 
     >>> c, scores = Candidates(torch.zeros(2, 1), [2]), torch.zeros(2, 3)
     >>> for known in (-1, 1):  # 1 of 3 classes, 1 of 6 pairs
@@ -28,9 +56,11 @@ class Likelihood:
     candidates: Candidates
     y: Tensor
     known: Tensor
+    log_prior: Tensor | None = None
 
     def each(self, scores: Tensor) -> Tensor:
         """(T, K) → (n,) in float64."""
+        scores = weighted(scores.double(), self.log_prior)
         own = own_class(self.candidates, scores, self.y).double()
         truth = segment_logsumexp(own, self.candidates.counts)
         truth = torch.where(self.known >= 0, own[self.known.clamp(min=0)], truth)
@@ -51,14 +81,15 @@ class ExpectedLikelihood(SmoothRisk):
     candidates: Candidates
     y: Tensor
     p: Tensor
+    log_prior: Tensor | None = None
 
     def value(self, scores: Tensor) -> float:
-        p = self.p.double()
+        p, scores = self.p.double(), weighted(scores.double(), self.log_prior)
         truth = (p * finite(own_class(self.candidates, scores, self.y))).sum() + torch.special.entr(p).sum()
         return float(log_normaliser(self.candidates, scores).mean() - truth / len(self.y))
 
     def weights(self, scores: Tensor) -> Tensor:
-        scores = scores.double()
+        scores = weighted(scores.double(), self.log_prior)
         by_candidate = scores.logsumexp(dim=1)  # (T,): over classes
         joint = (segment_log_softmax(by_candidate, self.candidates.counts) - by_candidate)[:, None] + scores
         index = self.y[self.candidates.sample, None]
@@ -66,13 +97,13 @@ class ExpectedLikelihood(SmoothRisk):
         return joint.exp().nan_to_num(nan=0.0).scatter_add(1, index, -self.p.double()[:, None]) / len(self.y)
 
 
-def posterior(candidates: Candidates, scores: Tensor, y: Tensor, known: Tensor) -> Tensor:
-    """(T, K) → (T,) in float64: P_w(h | x_i, y_i), a delta where h is known. The E step.
+def posterior(candidates: Candidates, scores: Tensor, y: Tensor, known: Tensor, log_prior: Tensor | None = None) -> Tensor:
+    """(T, K) → (T,) in float64: P_w(h | x_i, y_i), a delta where h is known. The E step. `log_prior` (T, K) as in `Likelihood`.
 
     >>> posterior(Candidates(torch.zeros(3, 1), [2, 1]), torch.zeros(3, 2), torch.tensor([0, 1]), torch.tensor([-1, -1]))
     tensor([0.5000, 0.5000, 1.0000], dtype=torch.float64)
     """
-    p = segment_softmax(own_class(candidates, scores, y).double(), candidates.counts)
+    p = segment_softmax(own_class(candidates, weighted(scores.double(), log_prior), y), candidates.counts)
     fixed = torch.zeros_like(p).index_fill(0, known[known >= 0], 1.0)
     return torch.where((known >= 0)[candidates.sample], fixed, p)
 

@@ -15,10 +15,12 @@ from tqdm import tqdm
 
 from lvmdc import distributed
 from lvmdc.candidates import Candidates
+from lvmdc.distributions import weighted
+from lvmdc.inference import own_class
 from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.mapped import take
 from lvmdc.segments import segment_sum
-from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, posterior
+from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior, posterior
 from lvmdc.solvers.linear import LinearScores, finite
 from lvmdc.solvers.quasi_newton import inverse
 
@@ -31,17 +33,19 @@ MEMORY = 20  # curvature pairs of L-BFGS
 BISECTIONS = 12  # between the last two stages
 ROWS = 8192  # candidates from which the covariance is estimated
 DENSE = 4096  # features up to which the whole covariance is used, its diagonal beyond
+SETTLED = 1e-3  # a prior whose entropy is a smaller share of log |H| settles h
 SHRINKAGE = 1.0  # added to the covariance, as a share of its mean variance
 
 
 def likelihood_posterior(candidates: Candidates, y: Tensor, joint: JointFeatureMap, known: Tensor) -> Tensor:
     """(T,) in float64: P_v(h | x_i, y_i) of the v that maximises the likelihood of the labels, a delta where h is known.
 
-        minimise  ½‖v‖² + C/n Σ_i −log Σ_h P_v(y_i, h | x_i),   P_v(y, h | x) ∝ P(y) exp(v·Ψ'(x, y, h))
+        minimise  ½‖v‖² + C/n Σ_i −log Σ_h P_v(y_i, h | x_i),   P_v(y, h | x) ∝ P(y) π'(h | x, y) exp(v·Ψ'(x, y, h))
 
-    by L-BFGS from v = 0, where P(y) is the frequency of y among the samples and Ψ' is Ψ in coordinates that make ½‖v‖² independent of
-    the scale of the features: see `ClassCoordinates`. C follows the solution from a nearly linear problem upwards, doubling, until the mean
-    entropy of the posterior is a third of log |H|. This rule needs no ground truth.
+    by L-BFGS from v = 0, where P(y) is the frequency of y among the samples, π' the prior of h (see `class_prior`), and Ψ' is Ψ in
+    coordinates that make ½‖v‖² independent of the scale of the features: see `ClassCoordinates`. C follows the solution from a nearly
+    linear problem upwards, doubling, until the mean entropy of the posterior is a third of that of the prior, which is log |H| if the
+    prior is uniform. This rule needs no ground truth.
 
     Args:
         known: (n,) packed row of the true h where it is known, −1 where not.
@@ -52,7 +56,7 @@ def likelihood_posterior(candidates: Candidates, y: Tensor, joint: JointFeatureM
     """
     problem = _Problem.of(candidates, y, joint, known)
     here = problem.origin()
-    if problem.most_entropy == 0:  # nothing is unknown
+    if problem.most_entropy <= problem.negligible:  # nothing is unknown
         return here.p
     # At the first C the scores along the gradient reach about 1.
     rise = finite(problem.coordinates.scores(here.slope))
@@ -101,14 +105,21 @@ class _Problem:
     y: Tensor
     known: Tensor
     coordinates: Coordinates
-    most_entropy: float  # the mean of log |H| where h is unknown
+    most_entropy: float  # the mean entropy of the prior where h is unknown, log |H| if it is uniform
+    negligible: float  # an entropy that is nothing beside log |H|
 
     @staticmethod
     def of(candidates: Candidates, y: Tensor, joint: JointFeatureMap, known: Tensor) -> _Problem:
         coordinates = ClassCoordinates(candidates, y, joint) if isinstance(joint, ClassBlocks) else Coordinates(candidates, y, joint)
         allowed = segment_sum(joint.has(candidates, y).double(), candidates.counts)
-        most = distributed.mean(candidates, torch.where(known >= 0, 0.0, allowed.log()))
-        return _Problem(candidates, y, known, coordinates, float(most))
+        most = float(distributed.mean(candidates, torch.where(known >= 0, 0.0, allowed.log())))
+        known_before = 0.0
+        if coordinates.log_prior is not None:  # log |H| less the entropy of π is the mean of log π', exactly 0 if all weights are equal
+            log_prior = own_class(candidates, coordinates.log_prior, y)
+            weight = posterior(candidates, coordinates.at_origin, y, torch.full_like(known, -1))
+            divergence = segment_sum(weight * log_prior, candidates.counts)
+            known_before = float(distributed.mean(candidates, torch.where(known >= 0, 0.0, divergence)))
+        return _Problem(candidates, y, known, coordinates, most - known_before, SETTLED * most)
 
     def origin(self) -> _Point:
         v = torch.zeros(self.coordinates.size, dtype=torch.float64, device=self.candidates.device)
@@ -167,7 +178,9 @@ def _between(problem: _Problem, before: _Point, after: _Point) -> Tensor:
 
 
 class Coordinates:
-    """Scores as a linear function of v, plus the log-frequency of each class. Here v is w: what is known of any joint feature map.
+    """Scores as a linear function of v, plus the log-frequency of each class and the prior of h.
+
+    Here v is w: what is known of any joint feature map.
 
     >>> c = Candidates(torch.eye(2), [1, 1])
     >>> Coordinates(c, torch.tensor([0, 0]), ClassBlocks(1)).scores(torch.tensor([3.0, 4.0], dtype=torch.float64)).flatten()
@@ -179,7 +192,9 @@ class Coordinates:
         origin = self.space.origin().scores
         share = distributed.mean(candidates, torch.nn.functional.one_hot(y, origin.shape[1]).double())  # (K,)
         # A class without samples keeps the share of half a sample, since its scores must stay finite.
-        self.at_origin = origin + share.clamp(min=0.5 / distributed.n_samples(candidates)).log()
+        at_origin = origin + share.clamp(min=0.5 / distributed.n_samples(candidates)).log()
+        self.log_prior = class_prior(candidates, joint)  # (T, K)
+        self.at_origin = weighted(at_origin, self.log_prior)
 
     @property
     def size(self) -> int:

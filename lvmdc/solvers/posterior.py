@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lvmdc import distributed
-from lvmdc.distributions import ConditionalModel
+from lvmdc.distributions import ConditionalModel, weighted
 from lvmdc.inference import best, best_value
 from lvmdc.losses.bound import BoundLoss
 from lvmdc.losses.part import AtRows
@@ -64,8 +64,8 @@ class PosteriorProblem:
         return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.bound, self.known)
 
     def posterior_of(self, scores: Tensor) -> Tensor:
-        """(T,): the same from scores (T,) of P_θ that are at hand; differentiable in them."""
-        return with_known(segment_softmax(scores, self.candidates.counts), self.bound, self.known)
+        """(T,): the same from scores (T,) of P_θ that are at hand, without the prior, which is added; differentiable in them."""
+        return with_known(segment_softmax(weighted(scores, self._log_prior), self.candidates.counts), self.bound, self.known)
 
     def value(self, p: Tensor | None = None) -> Tensor:
         """The objective of the block, differentiable in θ; p (T,) is the posterior where it is at hand."""
@@ -87,6 +87,10 @@ class PosteriorProblem:
             return segment_sum(self._against.to(p.dtype) * p, self.candidates.counts)
         first = best_value(self.candidates, self.scores + self.bound.expected_loss(p))
         return first - truth_score(self.candidates, self.scores, self.y, self.known)
+
+    @cached_property
+    def _log_prior(self) -> Tensor | None:
+        return self.candidates.log_prior(self.y)
 
     @cached_property
     def _against(self) -> Tensor:

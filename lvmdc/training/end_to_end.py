@@ -200,7 +200,7 @@ class EndToEndModule(StochasticModule):
     def _cut(self, seen: Candidates) -> Candidates:
         if self.theta_to_backbone:
             return seen
-        return Candidates(seen.features, seen.counts, seen.boxes, seen.for_phi().features.detach())
+        return Candidates(seen.features, seen.counts, seen.boxes, seen.for_phi().features.detach(), seen.prior)
 
     def _before_step(self, stepper: Stepper) -> None:
         if stepper is self.steppers[-1]:

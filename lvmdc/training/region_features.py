@@ -70,8 +70,7 @@ class RegionFeatures:
     def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:
         c = samples.candidates
         try:
-            return Candidates(
-                psi.float() if psi.dtype != torch.float64 else psi, c.counts, c.boxes, None if phi is None else phi.to(psi.dtype)
-            )
+            features = psi.float() if psi.dtype != torch.float64 else psi
+            return Candidates(features, c.counts, c.boxes, None if phi is None else phi.to(psi.dtype), c.prior)
         except ValueError as error:
             raise ValueError(f"the network's {error}; a lower rate of solver.optimizer_backbone may help") from None

@@ -44,7 +44,7 @@ def test_an_output_beyond_the_classes():
         ({"C": "large"}, "C must be a positive number, but it is large"),
         ({"tol": 0.0}, "tol must be a positive number, but it is 0.0"),
         ({"tol": -1e-3}, "tol must be a positive number, but it is -0.001"),
-        ({"init": "first"}, "init must be one of likelihood, central, random, uniform, given, but it is 'first'"),
+        ({"init": "first"}, "init must be one of likelihood, prior, central, random, uniform, given, but it is 'first'"),
         ({"init": "given"}, "init='given' needs h_init= with a candidate for every sample .* but sample 0 has none"),
         ({"max_iter": 0}, "max_iter must be at least 1, but it is 0"),
         ({"n_init": 0}, "n_init must be at least 1, but it is 0"),
