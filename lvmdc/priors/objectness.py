@@ -25,6 +25,10 @@ class ObjectnessPrior(Prior):
     border counts for less, as a contour does in edge boxes. g_c(h) is the same share under a Gaussian of the box, which asks for c to be
     in the middle. The last term, the share of the image that the box covers, makes the whole image no better than an empty box.
 
+    It needs objects that stand out from the image's mean colour, as the embedded digits do. On photographs of animals in their habitat they
+    do not: over boxes of many sizes its best box is found no more often than a box at random (CorLoc 22 % against 27 % on the mammals,
+    77 % for `CentrePrior`).
+
     Args:
         strength: how far the prior is believed. 3 was chosen on embedded digits of seeds 0 and 11 to 16, as were the constants above.
 
