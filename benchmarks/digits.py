@@ -5,15 +5,18 @@ import torch
 from lvmdc.data import cluttered_digits
 from lvmdc.features import HOG, build_candidates
 from lvmdc.features.truth import true_candidate
+from lvmdc.priors import Prior
 from lvmdc.proposals import WindowGrid
 
 
 class Digits:
-    """Six digits in clutter, `per_class` of each: candidates, labels, and the window nearest to the true box."""
+    """Six digits in clutter, `per_class` of each: candidates, labels, and the window nearest to the true box.
 
-    def __init__(self, per_class: int = 30, seed: int = 0) -> None:
+    With a `prior` the candidates have its log weights."""
+
+    def __init__(self, per_class: int = 30, seed: int = 0, prior: Prior | None = None) -> None:
         pictures = cluttered_digits(seed=seed, per_class=per_class)
         assert pictures.boxes is not None
-        self.candidates = build_candidates(pictures, WindowGrid(), HOG(), cache_dir=None, progress=False)
+        self.candidates = build_candidates(pictures, WindowGrid(), HOG(), cache_dir=None, progress=False, prior=prior)
         self.y: torch.Tensor = pictures.y
         self.h: torch.Tensor = true_candidate(self.candidates, pictures.boxes)[0]

@@ -13,6 +13,7 @@ from lvmdc.features.base import Features
 from lvmdc.features.cache import cache_key, cache_path, cached
 from lvmdc.features.describe import Describer
 from lvmdc.features.pieces import make_in_pieces
+from lvmdc.priors.base import Prior
 from lvmdc.proposals.base import Proposals
 
 log = logging.getLogger(__name__)
@@ -24,8 +25,9 @@ def build_candidates(
     features: Features,
     cache_dir: str | Path | None = None,
     progress: bool = True,
+    prior: Prior | None = None,
 ) -> Candidates:
-    """The candidates of every picture: where `proposals` says, looking as `features` says.
+    """The candidates of every picture: where `proposals` says, looking as `features` says, and as likely before learning as `prior` says.
 
     With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the pictures' contents
     and all settings: it is read again only for the same inputs. A cache file that is damaged is named in a warning and made anew.
@@ -39,11 +41,11 @@ def build_candidates(
     >>> build_candidates(cluttered_digits(per_class=1), WindowGrid(), HOG(), progress=False)
     Candidates(6 samples, 150 candidates of 324 features, boxes, torch.float32, cpu)
     """
-    describe, n = Describer(pictures, proposals, features), len(pictures)
+    describe, n = Describer(pictures, proposals, features, prior), len(pictures)
     if cache_dir is None:
         return describe(tqdm(range(n), desc="candidates", unit="picture", disable=not progress))
     _check_writable(Path(cache_dir))
-    path = cache_path(cache_dir, cache_key(pictures, proposals, features))
+    path = cache_path(cache_dir, cache_key(pictures, proposals, features, prior))
     found = cached(path, n) if distributed.ranks()[0] == 0 else None
     if distributed.told_by_first(found is not None):
         log.info("read the candidates from the cache %s", path)

@@ -9,13 +9,14 @@ from typing import Any
 from lvmdc.candidates import Candidates
 from lvmdc.data.sources import Sources
 from lvmdc.features.base import Features
+from lvmdc.priors.base import Prior
 from lvmdc.proposals.base import Proposals
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # raise it when the same inputs give other numbers, and old caches are left alone
 
 
-def cache_key(pictures: Sources, proposals: Proposals, features: Features) -> str:
+def cache_key(pictures: Sources, proposals: Proposals, features: Features, prior: Prior | None = None) -> str:
     """SHA-256 of everything that the candidates depend on: the pictures' contents, names and order, and the settings.
 
     Labels and true boxes are not among it: candidates do not depend on them.
@@ -28,7 +29,8 @@ def cache_key(pictures: Sources, proposals: Proposals, features: Features) -> st
     False
     """
     key = hashlib.sha256()
-    key.update(_canonical({"format": FORMAT, "proposals": _described(proposals), "features": _described(features)}))
+    parts = {"format": FORMAT, "proposals": _described(proposals), "features": _described(features)}
+    key.update(_canonical(parts if prior is None else parts | {"prior": _described(prior)}))
     for i, name in enumerate(pictures.names):
         key.update(_canonical([name, pictures.digest(i)]))
     return key.hexdigest()
@@ -62,7 +64,7 @@ def cached(path: Path, n: int) -> Candidates | None:
         return None
 
 
-def _described(part: Proposals | Features) -> dict[str, Any]:
+def _described(part: Proposals | Features | Prior) -> dict[str, Any]:
     return {"kind": f"{type(part).__module__}.{type(part).__qualname__}", "settings": part.settings()}
 
 

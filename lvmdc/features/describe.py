@@ -10,6 +10,7 @@ from lvmdc.arrays import check_finite, checked_boxes
 from lvmdc.candidates import Candidates
 from lvmdc.data.sources import Sources
 from lvmdc.features.base import Features
+from lvmdc.priors.base import Prior
 from lvmdc.proposals.base import Proposals
 
 
@@ -23,22 +24,23 @@ class Describer:
     Candidates(2 samples, 50 candidates of 324 features, boxes, torch.float32, cpu)
     """
 
-    def __init__(self, pictures: Sources, proposals: Proposals, features: Features):
-        self.pictures, self.proposals, self.features = pictures, proposals, features
+    def __init__(self, pictures: Sources, proposals: Proposals, features: Features, prior: Prior | None = None):
+        self.pictures, self.proposals, self.features, self.prior = pictures, proposals, features, prior
         self._length: int | None = None
 
     def __call__(self, which: Iterable[int]) -> Candidates:
         """The candidates of some pictures, in that order."""
-        described, placed, counts = _Rows(), _Rows(), []
+        described, placed, counts, weights = _Rows(), _Rows(), [], []
         for i in which:
-            boxes, numbers = self._one(i)
+            boxes, numbers, likely = self._one(i)
             described.append(numbers)
             placed.append(boxes)
             counts.append(len(boxes))
-        return Candidates(described.all(), counts, placed.all())
+            weights += [] if likely is None else [likely]
+        return Candidates(described.all(), counts, placed.all(), prior=torch.cat(weights) if weights else None)
 
-    def _one(self, i: int) -> tuple[Tensor, Tensor]:
-        """(m, 4), (m, d): the boxes of a picture and their features."""
+    def _one(self, i: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(m, 4), (m, d), (m,): the boxes of a picture, their features and log weights."""
         image, name = self.pictures.image(i), self.pictures.names[i]
         boxes = self.proposals.boxes(image, name)
         if boxes.dim() != 2 or boxes.shape[1] != 4 or len(boxes) == 0:
@@ -51,9 +53,10 @@ class Describer:
         try:
             checked_boxes(boxes, len(boxes))
             check_finite("features", numbers)
+            weights = None if self.prior is None else self.prior(image, boxes)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-        return boxes, numbers
+        return boxes, numbers, weights
 
 
 class _Rows:

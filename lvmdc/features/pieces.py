@@ -84,7 +84,9 @@ def _join(path: Path, pieces: list[Piece]) -> None:
         if len(pieces) == 1:
             os.replace(pieces[0].path, path)
         else:
-            save_joined(path, [Stored(piece.path, ("features", "counts", "boxes")) for piece in pieces])
+            held = Candidates.load(pieces[0].path)
+            names = ("features", "counts", "boxes") + (() if held.prior is None else ("prior",))
+            save_joined(path, [Stored(piece.path, names) for piece in pieces])
     except (FileNotFoundError, ValueError):
         missing = [piece.path for piece in pieces if not piece.path.exists()]
         if path.exists():

@@ -23,6 +23,7 @@ from lvmdc.features.build import build_candidates
 from lvmdc.features.kernel_map import KernelMap
 from lvmdc.features.regions import Learned
 from lvmdc.features.truth import true_candidate
+from lvmdc.priors.base import Prior
 from lvmdc.proposals.base import Proposals
 from lvmdc.training.seeds import ShuffledBatches
 
@@ -68,6 +69,7 @@ class LatentDataModule(pl.LightningDataModule):
         val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
         kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
+        prior: what is known of h from the image alone; with pictures only.
         batch_size: samples in a mini-batch of the stochastic solver, of all ranks together; None: all of them at once, as the exact
             solver needs.
     """
@@ -87,6 +89,7 @@ class LatentDataModule(pl.LightningDataModule):
         samples: CandidateSet | None = None,
         split: str | Path | None = None,
         kernel_map: KernelMap | None = None,
+        prior: Prior | None = None,
     ):
         super().__init__()
         if not 0 <= val_fraction < 1:
@@ -94,6 +97,9 @@ class LatentDataModule(pl.LightningDataModule):
         parts = (pictures, proposals, features)
         if any((part is None) == (samples is None) for part in parts):
             raise ValueError("data must be either pictures with proposals and features, or samples, which need none of them")
+        self.prior = prior or None  # a group that is empty says none
+        if self.prior is not None and samples is not None:
+            raise ValueError("prior is computed from images, but the data are samples, which have none; use prior=none")
         self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
         if pictures is not None and proposals is not None and features is not None:
             self.pictures, self.features = pictures, features
@@ -160,7 +166,7 @@ class LatentDataModule(pl.LightningDataModule):
 
     def _of_pictures(self) -> Samples:
         """From the cache, where it has them."""
-        candidates = build_candidates(self.pictures, self.proposals, self.features, self.cache_dir, self.progress)
+        candidates = build_candidates(self.pictures, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
         h = None
         if self.pictures.boxes is not None:
             h, overlap = true_candidate(candidates, self.pictures.boxes)

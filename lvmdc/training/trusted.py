@@ -25,6 +25,7 @@ CONFIGURED = (
     *("lvmdc.proposals.FileProposals", "lvmdc.proposals.FileProposals.for_pictures", "lvmdc.proposals.JitteredBoxes"),
     *("lvmdc.proposals.JitteredBoxes.around", "lvmdc.proposals.PeopleBoxes", "lvmdc.proposals.SelectiveSearch"),
     "lvmdc.proposals.WindowGrid",
+    *("lvmdc.priors.CentrePrior", "lvmdc.priors.ObjectnessPrior", "lvmdc.priors.ProductPrior"),
     *("lvmdc.data.as_scenes", "lvmdc.data.cluttered_digits", "lvmdc.data.coco", "lvmdc.data.coco_scenes", "lvmdc.data.digit_scenes"),
     *("lvmdc.data.folder", "lvmdc.data.mammals", "lvmdc.data.mnist", "lvmdc.data.motif", "lvmdc.data.planted_motifs"),
     *("lvmdc.data.rotated_digits", "lvmdc.data.stick_actions", "lvmdc.data.voc_action", "lvmdc.data.voc_detection"),
