@@ -17,7 +17,7 @@ from record import record
 from tqdm import tqdm
 
 from lvmdc import DISC, LSVM, LabelLoss, OverlapLoss, ZeroOneLoss, fit_path
-from lvmdc.data import split_by_class
+from lvmdc.samples import split_by_class
 
 PATH = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2]
 CASES = [(LSVM, LabelLoss()), (DISC, ZeroOneLoss()), (DISC, OverlapLoss())]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from lvmdc.joint import product as product_of
+from lvmdc.feature_maps import product as product_of
 
 ROWS, REPEATS = 2048, 9  # a chunk as the package reads it, at 1,024 numbers a row
 REDUCES = 100  # in a row, to time one

@@ -16,7 +16,7 @@ from growth import samples
 from record import record
 
 from lvmdc import DISC, LSVM, ConvergenceWarning, LabelLoss, OverlapLoss
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 
 CLASSES = 6

@@ -2,11 +2,11 @@
 
 import torch
 
-from lvmdc.data import cluttered_digits
-from lvmdc.features import HOG, build_candidates
-from lvmdc.features.truth import true_candidate
 from lvmdc.priors import Prior
-from lvmdc.proposals import WindowGrid
+from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.features import HOG, build_candidates
+from lvmdc.vision.features.build import true_candidate
+from lvmdc.vision.proposals import WindowGrid
 
 
 class Digits:

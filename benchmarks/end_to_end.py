@@ -17,10 +17,9 @@ from resident import forget_peak, held
 
 from lvmdc import DISC, Candidates, OverlapLoss
 from lvmdc.distributions import LinearPrediction, LogLinear
-from lvmdc.features import RegionNetwork
+from lvmdc.lightning.batches import Batch, BatchObjective
 from lvmdc.losses import BoundLoss
-from lvmdc.training.batch_objective import BatchObjective
-from lvmdc.training.batches import Batch
+from lvmdc.vision.features import RegionNetwork
 
 CLASSES, STEPS = 6, 3
 

@@ -19,9 +19,9 @@ from mammals import Mammals
 from tqdm import tqdm
 
 from lvmdc import Candidates, OverlapLoss, Supervised, ZeroOneLoss
-from lvmdc.data import split_by_class
-from lvmdc.data.reading import read_picture
-from lvmdc.features import Features
+from lvmdc.samples import split_by_class
+from lvmdc.vision.datasets.reading import read_picture
+from lvmdc.vision.features import Features
 
 BOTH = ["features=hog_cnn", "features@features.parts.hog=hog_mammals", "features@features.parts.cnn=cnn_roi"]
 ROWS = {name: [f"features={name}"] for name in ("mammals_hog", "hog", "hog_mammals", "cnn", "cnn_roi", "hog_cnn")} | {

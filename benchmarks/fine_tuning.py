@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from lvmdc.reporting import Table
 from lvmdc.reproduction import paired_test
-from lvmdc.reproduction.publish import publish
+from lvmdc.reproduction.report import publish
 from lvmdc.reproduction.tables import TITLES
 
 FOLDS = range(5)

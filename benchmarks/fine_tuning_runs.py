@@ -14,14 +14,15 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from lvmdc.features import build_candidates, true_candidate
-from lvmdc.features.length_norm import LENGTH
+from lvmdc.cli import config as resolvers
 from lvmdc.learners import LatentLearner
-from lvmdc.reporting.files import write_atomically
+from lvmdc.lightning import EndToEndModule, LatentDataModule, Samples
+from lvmdc.lightning.module import evaluate
+from lvmdc.lightning.region_features import RegionFeatures
 from lvmdc.reproduction import Division
-from lvmdc.training import EndToEndModule, LatentDataModule, Samples, resolvers
-from lvmdc.training.evaluate import evaluate
-from lvmdc.training.region_features import RegionFeatures
+from lvmdc.storage.atomic import write_atomically
+from lvmdc.vision.features import build_candidates, true_candidate
+from lvmdc.vision.features.regions import LENGTH
 
 HOG, FROZEN, TUNED = "HOG", "frozen CNN", "fine-tuned CNN"
 EXPERIMENT = "experiment=object_detection_cnn_mammals"

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from lvmdc import DISC, ILSVM, LSVM, Candidates, OverlapLoss, ZeroOneLoss
-from lvmdc.data import split_by_class
+from lvmdc.samples import split_by_class
 
 COPIES, DIVISIONS, NOISE = 4, 3, 1e-6
 METHODS = {"DISC": lambda **s: DISC(J=0.001, **s), "LSVM": LSVM, "ILSVM": ILSVM}

@@ -16,7 +16,7 @@ from mammals import Mammals
 from tqdm import tqdm
 
 from lvmdc import DISC, LSVM, OverlapLoss
-from lvmdc.data import split_by_class
+from lvmdc.samples import split_by_class
 
 SHARES = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0]
 FOLDS = 5

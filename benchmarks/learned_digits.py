@@ -18,9 +18,9 @@ from hydra import compose, initialize_config_dir
 from record import record
 from tqdm import tqdm
 
+from lvmdc.cli import config as resolvers
+from lvmdc.cli.train import train
 from lvmdc.reporting import Table
-from lvmdc.training import resolvers
-from lvmdc.training.run import train
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 ROWS = {

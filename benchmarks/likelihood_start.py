@@ -16,8 +16,8 @@ from mammals import Mammals
 from record import record
 
 from lvmdc import Candidates, OverlapLoss
-from lvmdc.data import split_by_class
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
+from lvmdc.samples import split_by_class
 from lvmdc.segments import segment_argmax
 from lvmdc.solvers.initial import starting_weights
 from lvmdc.solvers.likelihood_start import likelihood_posterior

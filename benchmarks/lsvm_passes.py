@@ -19,7 +19,7 @@ from record import record
 from tqdm import tqdm
 
 from lvmdc import LSVM, LabelLoss
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 
 
 def cpu_seconds(function: Callable[[], object], repeat: int = 1) -> float:

@@ -12,7 +12,7 @@ from mammals import Mammals
 from tqdm import tqdm
 
 from lvmdc import DISC, ILSVM, LSVM, OverlapLoss, Supervised, ZeroOneLoss
-from lvmdc.data import split_by_class
+from lvmdc.samples import split_by_class
 
 
 def main() -> None:

@@ -21,9 +21,10 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from tqdm import tqdm
 
+from lvmdc.cli import config as resolvers
 from lvmdc.distributions import Prediction
-from lvmdc.training import ExactModule, LatentDataModule, Samples, resolvers
-from lvmdc.training.evaluate import evaluate
+from lvmdc.lightning import ExactModule, LatentDataModule, Samples
+from lvmdc.lightning.module import evaluate
 
 COMMON = ["data=mammals", "proposals=mammals_windows", "features=mammals_hog", "loss=overlap", "method.init=central", "method.J=0.001"]
 STOCHASTIC = ["solver=stochastic", "trainer.max_epochs=40"]

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from lvmdc import LSVM, Candidates, LabelLoss
-from lvmdc.data import motif
+from lvmdc.sequences import motif
 
 # L. Kuenzel, D. Goodman, Uncertainty- and novelty-based selection criteria for self-paced learning in SSVM with latent variables, 2011, in
 # github.com/dgboy2000/spl, writeup/project.tex: objective, training and test error in %, by CCCP and by self-paced learning. The five

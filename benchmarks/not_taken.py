@@ -28,11 +28,11 @@ from record import record
 from tqdm import tqdm
 
 from lvmdc import LSVM, Candidates, LabelLoss
+from lvmdc.feature_maps import product
 from lvmdc.inference import best
-from lvmdc.joint import product
 from lvmdc.segments import segment_max
 from lvmdc.solvers import choice
-from lvmdc.solvers.n_slack import NSlack, Pass
+from lvmdc.solvers.n_slack.dual import NSlack, Pass
 
 C, FOLDS = 10.0, 5
 TOLERANCES = [1e-3, 1e-4, 1e-5]

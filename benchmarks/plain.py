@@ -21,7 +21,7 @@ from mammals import Mammals
 from record import record
 
 from lvmdc import LSVM, Candidates, LabelLoss
-from lvmdc.solvers.master import solve_master
+from lvmdc.solvers.one_slack import solve_master
 
 C, EPSILON, MOST, SOME = 10.0, 1e-3, 2000, 50
 INF = float("inf")

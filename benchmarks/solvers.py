@@ -19,7 +19,7 @@ from record import record
 from tqdm import tqdm
 
 from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss, Loss
 from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, Pegasos, StructuredHinge, Truth
 from lvmdc.solvers.cccp import ConvexSolver

@@ -38,10 +38,11 @@ from hydra.utils import instantiate
 from tqdm import tqdm
 
 from lvmdc import DISC, LSVM, OverlapLoss, Supervised, ZeroOneLoss
+from lvmdc.cli import config as resolvers
 from lvmdc.learners import LatentLearner
+from lvmdc.lightning import LatentDataModule, StochasticModule
+from lvmdc.lightning.module import evaluate
 from lvmdc.reporting import Table
-from lvmdc.training import LatentDataModule, StochasticModule, resolvers
-from lvmdc.training.evaluate import evaluate
 
 LEARNERS = {"Supervised": Supervised(), "LSVM": LSVM(init="central"), "DISC": DISC(J=0.001, init="central")}
 LOSSES = {"overlap": OverlapLoss(), "0/1": ZeroOneLoss()}

@@ -22,8 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from lvmdc import DISC, EM, ILSVM, LSVM, M3E, OverlapLoss, Supervised, ZeroOneLoss
-from lvmdc.data import split_by_class
 from lvmdc.priors import ObjectnessPrior
+from lvmdc.samples import split_by_class
 
 SEEDS = (1, 2, 3, 4, 5)
 SYSTEMS = {

@@ -2,10 +2,10 @@
 
 from importlib.metadata import version
 
+from lvmdc.boxes import LabelledBoxes
 from lvmdc.candidates import Candidates, Latent
 from lvmdc.dissimilarity import dissimilarity, diversity
-from lvmdc.joint import ClassBlocks, JointFeatureMap
-from lvmdc.labelled_boxes import LabelledBoxes
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.learners import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, SoftDISC, Supervised, fit_path
 from lvmdc.losses import CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
 

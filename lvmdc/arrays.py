@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmdc import mapped, storage
+from lvmdc.storage import arrays as storage
+from lvmdc.storage import mapped
 
 ArrayLike = Any  # a tensor, a NumPy array, or what NumPy can make one of
 

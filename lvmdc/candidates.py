@@ -1,9 +1,10 @@
-"""Candidates: the packed, ragged set of latent candidates of many samples. Everything else speaks it."""
+"""Values of the latent variable, as losses see them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,87 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lvmdc import segments, storage
+from lvmdc import segments
 from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts, checked_prior
-from lvmdc.latent import Latent
-from lvmdc.mapped import take_mapped
-from lvmdc.selection import checked_choice, checked_index, rows_of
+from lvmdc.storage import arrays as storage
+from lvmdc.storage.mapped import take_mapped
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Values of h: what a loss Δ(y1, h1, y2, h2) sees of its latent arguments. Fields share their leading shape.
+
+    `index` is the position among the sample's own candidates, `box` its corners (x1, y1, x2, y2) or None, `row` the
+    packed row, by which a loss of one's own may look up anything it knows about a candidate.
+
+    >>> h = Latent(index=torch.tensor([0, 3]), box=None)
+    >>> h.unsqueeze(1).index.shape
+    torch.Size([2, 1])
+    """
+
+    index: Tensor
+    box: Tensor | None = None
+    row: Tensor | None = None
+
+    def unsqueeze(self, dim: int) -> Latent:
+        """A new axis of length one among the leading ones, for broadcasting; `dim` counts from the front."""
+        box = None if self.box is None else self.box.unsqueeze(dim)
+        row = None if self.row is None else self.row.unsqueeze(dim)
+        return Latent(self.index.unsqueeze(dim), box, row)
+
+
+# Which samples, and which of their candidates: what is refused, and the packed rows that are meant.
+
+
+def checked_choice(h: ArrayLike, counts: Tensor) -> Tensor:
+    """(n,) candidate indices h, one for each sample of `counts` (n,) candidates, on their device.
+
+    >>> checked_choice([1, 0], torch.tensor([2, 1]))
+    tensor([1, 0])
+    """
+    h = as_tensor(h).to(counts.device)
+    if h.shape != counts.shape:
+        raise ValueError(f"h must have shape ({len(counts)},), one candidate a sample, but it has shape {tuple(h.shape)}")
+    if h.is_floating_point() or h.dtype == torch.bool:
+        raise ValueError(f"h must hold integers, candidate indices, but it is {h.dtype}")
+    bad = ((h < 0) | (h >= counts)).nonzero().flatten()
+    if len(bad):
+        i = int(bad[0])
+        raise ValueError(f"h[{i}] must lie in 0..{int(counts[i]) - 1}, the candidates of sample {i}, but it is {int(h[i])}")
+    return h.long()
+
+
+def checked_index(index: ArrayLike, n: int, device: torch.device | None = None) -> Tensor:
+    """(m,) the samples, of n, that integers or a mask choose: at least one.
+
+    >>> checked_index([False, True], 2)
+    tensor([1])
+    """
+    chosen = as_tensor(index).to(device).reshape(-1)
+    if len(chosen) == 0 or (chosen.dtype == torch.bool and not bool(chosen.any())):
+        raise ValueError("index must choose at least one sample, but it chooses none")
+    if chosen.is_floating_point():
+        raise ValueError(f"index must hold integers or be a mask, but it is {chosen.dtype}")
+    if chosen.dtype == torch.bool and len(chosen) != n:
+        raise ValueError(f"a mask must have shape ({n},), one value a sample, but it has shape ({len(chosen)},)")
+    return chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()
+
+
+def rows_of(samples: Tensor, counts: Tensor) -> Tensor:
+    """The packed rows of all candidates of some samples (m,), one sample after the other.
+
+    >>> rows_of(torch.tensor([1, 0]), torch.tensor([2, 1]))
+    tensor([2, 0, 1])
+    """
+    taken, offsets = counts[samples], counts.cumsum(0) - counts
+    first = offsets[samples] - (taken.cumsum(0) - taken)
+    return torch.arange(int(taken.sum()), device=counts.device) + first.repeat_interleave(taken)
+
+
+# Candidates: the packed, ragged set of latent candidates of many samples. Everything else speaks it.
 
 if TYPE_CHECKING:
-    from lvmdc.shards import Shard
+    from lvmdc.distributed import Shard
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +280,7 @@ class Candidates:
 
     def subset(self, index: ArrayLike) -> Candidates:
         """The samples `index` (integers or a mask), in that order, with all of their candidates. Mapped features stay mapped if they are
-        large, in a temporary file (see `lvmdc.mapped.take_mapped`).
+        large, in a temporary file (see `lvmdc.storage.mapped.take_mapped`).
 
         >>> Candidates(torch.eye(3), [2, 1]).subset([1]).features
         tensor([[0., 0., 1.]])
@@ -294,7 +368,7 @@ class Candidates:
     # ---- on disk -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write an npz with the arrays `features`, `counts` and, where given, `boxes`, `phi` and `prior`; see `lvmdc.storage`."""
+        """Write an npz with the arrays `features`, `counts` and, where given, `boxes`, `phi` and `prior`; see `lvmdc.storage.arrays`."""
         arrays = {"features": self.features, "counts": self.counts, "boxes": self.boxes, "phi": self.phi, "prior": self.prior}
         storage.save_arrays(path, {k: v.detach().cpu().numpy() for k, v in arrays.items() if v is not None})
 

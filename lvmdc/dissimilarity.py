@@ -12,7 +12,7 @@ from torch import Tensor
 from lvmdc.distributions import Conditional, Delta, Joint, OnSamples, Sampled, sampled_diversity, sampled_mean
 from lvmdc.distributions.sampled import loss_from, loss_of_pairs
 from lvmdc.losses import Loss
-from lvmdc.losses.bound import BoundLoss
+from lvmdc.losses.expectation import BoundLoss
 from lvmdc.losses.pairwise import PairwiseExpectation
 from lvmdc.segments import segment_sum
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from lvmdc.training import errors, resolvers
-from lvmdc.training.use import evaluate_checkpoint
+from lvmdc.cli import config as resolvers
+from lvmdc.cli import errors
+from lvmdc.cli.evaluate import evaluate_checkpoint
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 resolvers.register()

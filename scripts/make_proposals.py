@@ -5,8 +5,9 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from lvmdc.training import errors, resolvers
-from lvmdc.training.propose import make_proposals
+from lvmdc.cli import config as resolvers
+from lvmdc.cli import errors
+from lvmdc.cli.proposals import make_proposals
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 resolvers.register()

@@ -5,8 +5,9 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from lvmdc.training import errors, resolvers
-from lvmdc.training.use import predict_pictures
+from lvmdc.cli import config as resolvers
+from lvmdc.cli import errors
+from lvmdc.cli.evaluate import predict_pictures
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 resolvers.register()

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 
-from lvmdc.data.prepare import WHERE, prepare_mammals, prepare_voc_action
+from lvmdc.cli.prepare import WHERE, prepare_mammals, prepare_voc_action
 
 OPTIONS = {"mammals": {"source", "target"}, "voc_action": {"source", "target", "year"}}
 
@@ -26,7 +26,7 @@ def main() -> None:
         sys.exit(WHERE[name])
     target = options.get("target") or os.environ.get("LVMDC_DATA") or "data"
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("lvmdc.data.prepare").setLevel(logging.INFO)
+    logging.getLogger("lvmdc.cli.prepare").setLevel(logging.INFO)
     try:
         if name == "mammals":
             place = prepare_mammals(options["source"], target)

@@ -6,8 +6,9 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from lvmdc.reproduction.figure import RunsFailed, quoted, reproduce
-from lvmdc.training import errors, resolvers
+from lvmdc.cli import config as resolvers
+from lvmdc.cli import errors
+from lvmdc.cli.reproduce import RunsFailed, quoted, reproduce
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 resolvers.register()

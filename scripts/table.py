@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from lvmdc.training.sweep import collect
+from lvmdc.cli.table import collect
 
 
 def main() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from lvmdc.training import errors, resolvers
-from lvmdc.training.detect import detect
-from lvmdc.training.run import train
+from lvmdc.cli import config as resolvers
+from lvmdc.cli import errors
+from lvmdc.cli.train import detect, train
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 resolvers.register()

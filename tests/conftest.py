@@ -5,20 +5,21 @@ from pathlib import Path
 import pytest
 import torch
 from references import random_problem
+from runs import config, finished, script, small  # noqa: F401  fixtures
 
 FOLDER = Path(__file__).parent
 # Folders and files whose tests solve or learn: their results depend on the order of a sum, and so on the CPU.
 NUMERICS = (
     "chains/test_learners.py",
+    "cli/test_experiments.py",
+    "cli/test_memory_budget.py",
     "learners/",
+    "lightning/test_dual_steps.py",
+    "lightning/test_resume.py",
+    "lightning/test_soft_methods.py",
+    "lightning/test_stochastic_ranks.py",
     "solvers/",
     "test_distributed.py",
-    "training/test_dual_steps.py",
-    "training/test_experiments.py",
-    "training/test_memory_budget.py",
-    "training/test_resume.py",
-    "training/test_soft_methods.py",
-    "training/test_stochastic_ranks.py",
 )
 
 

@@ -32,21 +32,23 @@ import torch
 from PIL import Image
 
 from lvmdc import DISC, Candidates, OverlapLoss
-from lvmdc.data import coco, coco_scenes, folder, mnist, motif, published_split, voc_action, voc_detection
-from lvmdc.data.archive import open_source
-from lvmdc.detection import Detector
-from lvmdc.features import FileFeatures
-from lvmdc.features.backbone import load_backbone
-from lvmdc.features.cache import cached
-from lvmdc.features.small_cnn import SmallCNN
-from lvmdc.proposals import FileProposals, Proposals
-from lvmdc.reproduction import Division, sessions
-from lvmdc.reproduction.run import Run
+from lvmdc.cli.table import collect
+from lvmdc.lightning.checkpoint import read_checkpoint, write_content
+from lvmdc.lightning.detector_file import DETECTOR_KEY, read_detector
+from lvmdc.reproduction import Division
+from lvmdc.reproduction import store as sessions
+from lvmdc.reproduction.protocol import Run
 from lvmdc.reproduction.store import Store
-from lvmdc.storage import read_json
-from lvmdc.training.checkpoint import read_checkpoint, write_content
-from lvmdc.training.detector_file import DETECTOR_KEY, read_detector
-from lvmdc.training.sweep import collect
+from lvmdc.samples import published_split
+from lvmdc.sequences import motif
+from lvmdc.storage.arrays import read_json
+from lvmdc.vision.datasets import coco, coco_scenes, folder, mnist, voc_action, voc_detection
+from lvmdc.vision.datasets.archive import open_source
+from lvmdc.vision.detection import Detector
+from lvmdc.vision.features import FileFeatures
+from lvmdc.vision.features.backbone import SmallCNN, load_backbone
+from lvmdc.vision.features.cache import cached
+from lvmdc.vision.proposals import FileProposals, Proposals
 
 WORDS = [
     "",
@@ -264,17 +266,17 @@ def _learner(folder: Path) -> tuple[DISC, Candidates]:
 def _checkpoints(folder: Path) -> list[Reader]:
     learner, candidates = _learner(folder)
     method = {"_target_": "lvmdc.DISC", "C": 1.0, "loss": {"_target_": "lvmdc.OverlapLoss"}}
-    parts = {"proposals": {"_target_": "lvmdc.proposals.WindowGrid"}, "features": {"_target_": "lvmdc.features.HOG"}}
-    data = {"_target_": "lvmdc.data.planted_motifs", "per_class": 4}
+    parts = {"proposals": {"_target_": "lvmdc.vision.proposals.WindowGrid"}, "features": {"_target_": "lvmdc.vision.features.HOG"}}
+    data = {"_target_": "lvmdc.sequences.planted_motifs", "per_class": 4}
     entry = {"module": "ExactModule", "classes": ["a", "b"], "learned": learner.state_dict()}
-    entry["config"] = {"method": method, "solver": {"_target_": "lvmdc.training.ExactModule"}, "data": data, **parts}
+    entry["config"] = {"method": method, "solver": {"_target_": "lvmdc.lightning.ExactModule"}, "data": data, **parts}
     write_content(folder / "new.ckpt", {"epoch": 1, "lvmdc": entry})
     torch.save({"epoch": 1, "lvmdc": entry}, folder / "old.ckpt")
     detector = Detector(learner=DISC(loss=OverlapLoss(), max_iter=1), calibration=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         detector.fit(candidates, torch.tensor([[1, -1], [-1, 1], [1, 1], [-1, -1]]))
-    config = {"method": method, "detection": {"detector": {"_target_": "lvmdc.detection.Detector", "calibration": 0}}, **parts}
+    config = {"method": method, "detection": {"detector": {"_target_": "lvmdc.vision.detection.Detector", "calibration": 0}}, **parts}
     write_content(folder / "detector.ckpt", {DETECTOR_KEY: {"config": config, "classes": ["a", "b"], "learned": detector.state_dict()}})
     torch.save(SmallCNN().state_dict(), folder / "weights.pt")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-import lvmdc.training.run  # noqa: F401  so that forks need not load it
-from lvmdc.training.checkpoint import read_checkpoint
+import lvmdc.cli.train  # noqa: F401  so that forks need not load it
+from lvmdc.lightning.checkpoint import read_checkpoint
 
 TRAIN = Path(__file__).resolve().parents[1] / "scripts" / "train.py"
 OVERRIDES = [

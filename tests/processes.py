@@ -10,7 +10,7 @@ import torch.multiprocessing
 
 ROOT = Path(__file__).resolve().parents[1]
 FORKED = torch.multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["pytorch_lightning", "lvmdc.training.run", "lvmdc.training.detect", "lvmdc.reproduction.figure"])
+FORKED.set_forkserver_preload(["pytorch_lightning", "lvmdc.cli.train", "lvmdc.cli.train", "lvmdc.cli.reproduce"])
 
 
 def start_ranks(function, folder, count=2):

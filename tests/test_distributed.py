@@ -12,8 +12,8 @@ from processes import start_ranks
 
 from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, FunctionLoss, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.distributed import divide, gather, highest, load_shard, mean, own, row_mean, shard, total
-from lvmdc.learners.blocks import BlockLearner
-from lvmdc.mapped import is_mapped
+from lvmdc.learners.lsvm import BlockLearner
+from lvmdc.storage.mapped import is_mapped
 
 
 def by_row(y1, h1, y2, h2):

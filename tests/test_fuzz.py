@@ -13,14 +13,15 @@ import torch
 from fuzz import Reader, fuzz, readers
 from PIL import Image
 
-from lvmdc import Candidates, storage
-from lvmdc.data import coco, coco_scenes
-from lvmdc.data.motif import read_sequences
-from lvmdc.data.reading import picture_size, read_picture
-from lvmdc.data.voc_annotation import read_objects
+from lvmdc import Candidates
+from lvmdc.cli.table import collect
+from lvmdc.lightning.checkpoint import read_content, write_content
+from lvmdc.sequences.motif import read_sequences
+from lvmdc.storage import arrays as storage
 from lvmdc.testing import random_candidates
-from lvmdc.training.checkpoint import read_content, write_content
-from lvmdc.training.sweep import collect
+from lvmdc.vision.datasets import coco, coco_scenes
+from lvmdc.vision.datasets.reading import picture_size, read_picture
+from lvmdc.vision.datasets.voc_annotation import read_objects
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,12 @@ PACKAGES = (
     "lvmdc.distributions",
     "lvmdc.chains",
     "lvmdc.solvers",
-    "lvmdc.data",
-    "lvmdc.features",
-    "lvmdc.proposals",
-    "lvmdc.metrics",
-    "lvmdc.detection",
+    "lvmdc.sequences",
+    "lvmdc.vision.datasets",
+    "lvmdc.vision.features",
+    "lvmdc.vision.proposals",
+    "lvmdc.vision.metrics",
+    "lvmdc.vision.detection",
     "lvmdc.reproduction",
 )
 FROM_ELSEWHERE = {"ConvergenceWarning"}

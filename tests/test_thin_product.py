@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lvmdc.joint import product
+from lvmdc.feature_maps import product
 from lvmdc.thin_product import FEW, suits, thin_product, thin_transposed
 
 

@@ -1,12 +1,9 @@
 """Chains: a latent state at every site of a sequence, S^m values of h that are never listed."""
 
-from lvmdc.chains.conditional import ChainConditional
-from lvmdc.chains.disc import ChainDISC
-from lvmdc.chains.distribution import ChainDistribution
-from lvmdc.chains.feature_map import ChainMap
+from lvmdc.chains.distribution import ChainConditional, ChainDistribution
 from lvmdc.chains.hamming import HammingLoss
-from lvmdc.chains.lsvm import ChainLSVM
-from lvmdc.chains.scores import ChainScores
+from lvmdc.chains.learners import ChainDISC, ChainLSVM
+from lvmdc.chains.scores import ChainMap, ChainScores
 from lvmdc.chains.sequences import Chains
 from lvmdc.chains.viterbi import viterbi
 

@@ -1,24 +1,139 @@
-"""What the learners of chains share."""
+"""Where learning of chains starts: the first labelings."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import torch
+from sklearn.cluster import KMeans
 from torch import Tensor
 
-from lvmdc.candidates import ArrayLike, Candidates
-from lvmdc.chains.feature_map import ChainMap
+from lvmdc.arrays import ArrayLike
+from lvmdc.candidates import Candidates
 from lvmdc.chains.hamming import HammingLoss
-from lvmdc.chains.hinge import predict
-from lvmdc.chains.rounds import ChainRounds
+from lvmdc.chains.n_slack import ChainRounds, chain_block
+from lvmdc.chains.scores import ChainMap
 from lvmdc.chains.sequences import Chains
-from lvmdc.chains.start import ChainInit
-from lvmdc.chains.training import ChainTraining
+from lvmdc.chains.w_block import ChainHinge, predict
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.learners import checks
 from lvmdc.learners.base import LatentLearner
+from lvmdc.objective import Objective, half_square
+from lvmdc.solvers.w_block import Point, Truth
+
+ChainInit = Literal["cluster", "random", "given"]
+
+
+def starting_states(init: ChainInit, chains: Chains, n_states: int, seed: int, given: Tensor | None, known: Tensor) -> Tensor:
+    """(n, m) the first h*, zero beyond the end of a sequence.
+
+    `cluster` takes the clusters of what is seen at the sites, by k-means; `random` draws every state alone; `given` the states `given`.
+
+    Args:
+        known: (n, m) the true state where it is known, −1 where not; it goes before any choice.
+
+    >>> chains = Chains(torch.tensor([[0.0], [9.0], [0.1], [9.1]]), [2, 2])
+    >>> a, b = starting_states("cluster", chains, 2, seed=0, given=None, known=torch.full((2, 2), -1))
+    >>> bool((a == b).all() and a[0] != a[1])
+    True
+    """
+    if init == "given":
+        if given is None:
+            raise ValueError("init='given' needs h_init=, the states to start from")
+        start = given
+    elif init == "random":
+        # Drawn on the CPU so that a seed means the same start on every device.
+        drawn = torch.randint(n_states, (chains.n_candidates,), generator=torch.Generator().manual_seed(seed))
+        start = chains.pad(drawn.to(chains.device))
+    elif init == "cluster":
+        start = chains.pad(_clusters(chains, n_states, seed, chains.pack(known)))
+    else:
+        raise ValueError(f"init must be one of {', '.join(get_args(ChainInit))}, but it is {init!r}")
+    return torch.where(known >= 0, known, start)
+
+
+def _clusters(chains: Chains, n_states: int, seed: int, known: Tensor) -> Tensor:
+    """(T,) k-means of the sites; a state of which sites are known begins at their mean, the others at sites of which nothing is."""
+    sites, told = chains.features.float().cpu().numpy(), known.cpu().numpy()
+    means = {s: sites[told == s].mean(axis=0) for s in range(n_states) if (told == s).any()}
+    rest = np.unique(sites[told < 0], axis=0)
+    free = n_states - len(means)
+    if len(means) + len(rest) < n_states or len(rest) < free:
+        raise ValueError(f"init='cluster' needs n_states = {n_states} different sites at least; choose init='random'")
+    if means:
+        drawn = iter(rest[np.random.default_rng(seed).choice(len(rest), free, replace=False)])
+        centres = np.stack([means[s] if s in means else next(drawn) for s in range(n_states)])
+        model = KMeans(n_states, init=centres, n_init=1)
+    else:
+        model = KMeans(n_states, n_init=1, random_state=seed)
+    return torch.from_numpy(model.fit_predict(sites).astype(np.int64)).to(chains.device)
+
+
+# The working parts of one training on chains.
+
+if TYPE_CHECKING:
+    pass
+
+
+class ChainTraining:
+    """What a learner of chains works with between `begin` and the last `step`: the w block, and P_θ as node marginals `p` (n, m, S)."""
+
+    def __init__(self, learner: ChainLearner, chains: Chains, y: Tensor, known: Tensor, given: Tensor | None):
+        self.candidates, self.y, self.loss, self.C = chains, y, learner.loss_, learner.C
+        seen = chains.window(learner.window)
+        self.hinge = ChainHinge(seen, y, learner.map_, learner.n_classes_, learner.C, self.loss.class_cost, known)
+        self.start = starting_states(learner.init, chains, learner.n_states, learner.seed_, given, known)
+        truth = Truth(self.hinge, rows=self.hinge.number(self.start))
+        self.cccp = chain_block(self.hinge, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
+        self.p = self.delta(self.start)
+        self.entropy = torch.zeros(len(y), device=y.device)  # (n,) of the posterior, which is a delta at first
+        self.extra_passes = 0
+
+    @property
+    def point(self) -> Point:
+        return self.cccp.point
+
+    @property
+    def passes(self) -> float:
+        """Passes over the sequences so far, of w and θ."""
+        return self.hinge.passes + self.extra_passes
+
+    def delta(self, h: Tensor) -> Tensor:
+        """(n, m, S): the marginals of the posterior that puts all mass on labelings (n, m)."""
+        chains = self.candidates
+        one = torch.nn.functional.one_hot(h, self.hinge.map.n_states).to(torch.promote_types(chains.features.dtype, torch.float32))
+        return one * chains.mask[..., None]
+
+    def delta_at(self, truth: Truth) -> Tensor:
+        """(n, m, S): the same on h*."""
+        assert truth.rows is not None
+        return self.delta(self.hinge.joint.h(truth.rows))
+
+    def expected_loss(self, p: Tensor | None = None) -> Tensor:
+        """(n, m, S): what the states of the sites add to Δ_i(y_i, h; θ) under the current posterior, or under p."""
+        return self.loss.site_loss(self.p if p is None else p, self.candidates.counts)
+
+    def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:
+        """(11) by its terms, under the current w and posterior."""
+        xi = self.hinge.slack(self.point.scores, self.expected_loss())
+        diversity = self.loss.diversity(self.p, self.candidates.counts)
+        slack, spread = float(xi.double().mean()), float(diversity.double().mean())
+        return Objective(half_square(self.point.w), theta_norm, slack, spread, self.C, beta)
+
+    def measures(self) -> dict[str, float]:
+        """Columns of the history beside the objective: the expected loss of the prediction (8), class error, entropy of the posterior."""
+        y, h = self.hinge.predict(self.point.w)
+        expected = self.loss.expected(self.p, h, self.candidates.counts)
+        return {
+            "loss": float(torch.where(y == self.y, expected, self.loss.class_cost).double().mean()),
+            "error": float((y != self.y).double().mean()),
+            "entropy": float(self.entropy.double().mean()),
+        }
+
+
+# What the learners of chains share.
 
 
 class ChainLearner(LatentLearner):

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lvmdc.candidates import ArrayLike, Candidates, as_tensor
+from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.candidates import Candidates
 
 
 class Chains(Candidates):

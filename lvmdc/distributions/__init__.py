@@ -1,10 +1,9 @@
 """The two distributions: P_w, which predicts, and P_θ, which models what is uncertain about h."""
 
-from lvmdc.distributions.by_class import ClassFirst, MarginalPrediction, MinEntropyPrediction, Posterior
 from lvmdc.distributions.conditional import ConditionalModel, Fixed, LogLinear, NeuralConditional, Uniform, score_dtype, weighted
+from lvmdc.distributions.marginal import ClassFirst, MarginalPrediction, MinEntropyPrediction, Posterior, neg_entropy, neg_entropy_gradient
 from lvmdc.distributions.on_samples import Conditional, Delta, Joint, OnSamples
 from lvmdc.distributions.prediction import LinearPrediction, NeuralPrediction, Prediction
-from lvmdc.distributions.renyi import neg_entropy, neg_entropy_gradient
 from lvmdc.distributions.sampled import Sampled, draw, sampled_diversity, sampled_mean
 
 __all__ = [

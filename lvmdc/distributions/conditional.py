@@ -9,11 +9,12 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.arrays import ArrayLike
+from lvmdc.candidates import Candidates
 from lvmdc.distributions.on_samples import Conditional
 from lvmdc.distributions.prediction import module_scores
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.inference import own_class
-from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.segments import segment_log_softmax
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from lvmdc import inference
 from lvmdc.candidates import Candidates
 from lvmdc.distributions.on_samples import Delta
-from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 
 
 class Prediction(nn.Module, ABC):

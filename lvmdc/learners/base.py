@@ -14,17 +14,17 @@ from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc import distributed
-from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.arrays import ArrayLike
+from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
-from lvmdc.joint import ClassBlocks, JointFeatureMap
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
-from lvmdc.learners.keeping import Ended, Resumable
-from lvmdc.learners.training import Training
+from lvmdc.learners.state import Ended, Resumable, Training
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
-from lvmdc.memory import memory_budget
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.initial import Init, most_probable, starting_weights
 from lvmdc.solvers.likelihood_start import likelihood_posterior
+from lvmdc.storage.mapped import memory_budget
 
 BELIEFS = ("likelihood", "prior")  # starts that are distributions of h, of which h* is the most probable
 
@@ -259,7 +259,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         """P_w, for scores, loss-augmented prediction and the k best, on candidates that it fits."""
         self._check_input(candidates, "predict")
         if self.coef_ is None:
-            raise ValueError("P_w was learned as a network, which the learner alone cannot use; see lvmdc.training.checkpoint")
+            raise ValueError("P_w was learned as a network, which the learner alone cannot use; see lvmdc.lightning.checkpoint")
         return LinearPrediction(self.coef_, self.joint_).requires_grad_(False)
 
     def _check_fitted(self, what: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lvmdc.candidates import ArrayLike, Candidates, as_tensor
-from lvmdc.joint import JointFeatureMap
+from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.candidates import Candidates
+from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.segments import segment_sum
 
 

@@ -11,21 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from lvmdc import distributed
-from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.arrays import ArrayLike
+from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, Uniform
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.inference import best
-from lvmdc.joint import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
 from lvmdc.learners.base import BELIEFS
-from lvmdc.learners.blocks import BlockLearner
+from lvmdc.learners.lsvm import BlockLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import Objective
 from lvmdc.solvers.choice import Rounds, WSolver
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import lengthen, log_linear_lbfgs
-from lvmdc.solvers.posterior import PosteriorProblem, ThetaBound, with_known
 from lvmdc.solvers.ssd import ssd
+from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound, with_known
 
 ThetaSolver = Literal["lbfgs", "ssd"]
 COOLING = 2 / 3  # of β, an outer iteration

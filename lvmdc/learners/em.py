@@ -10,17 +10,17 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ClassFirst, MarginalPrediction, MinEntropyPrediction
-from lvmdc.joint import JointFeatureMap
+from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.learners import checks
-from lvmdc.learners.soft import SoftLearner
+from lvmdc.learners.likelihood import SoftLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
-from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.initial import Init
+from lvmdc.solvers.lbfgs import quasi_newton
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.one_slack import Solution
-from lvmdc.solvers.quasi_newton import quasi_newton
+from lvmdc.solvers.w_block import Point
 
 Decision = Literal["marginal", "joint"]
 

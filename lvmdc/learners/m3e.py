@@ -11,16 +11,16 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ClassFirst, MinEntropyPrediction, Posterior
-from lvmdc.joint import JointFeatureMap
-from lvmdc.learners.soft import SoftLearner
+from lvmdc.feature_maps import JointFeatureMap
+from lvmdc.learners.likelihood import SoftLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
 from lvmdc.solvers.bundle import bundle
-from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
 from lvmdc.solvers.one_slack import Solution
+from lvmdc.solvers.w_block import Point
 
 
 class M3E(SoftLearner):

@@ -8,7 +8,8 @@ from typing import TypeVar
 from sklearn.base import clone
 from tqdm import tqdm
 
-from lvmdc.candidates import ArrayLike, Candidates
+from lvmdc.arrays import ArrayLike
+from lvmdc.candidates import Candidates
 from lvmdc.learners import checks
 from lvmdc.learners.base import LatentLearner
 

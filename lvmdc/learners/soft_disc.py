@@ -10,17 +10,17 @@ from torch import Tensor, nn
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import Conditional, LinearPrediction, score_dtype
+from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.inference import best
-from lvmdc.joint import JointFeatureMap
 from lvmdc.learners import checks
 from lvmdc.learners.disc import DISC
 from lvmdc.losses import Loss
-from lvmdc.losses.bound import BoundLoss
+from lvmdc.losses.expectation import BoundLoss
 from lvmdc.objective import Objective, half_square
-from lvmdc.solvers.hinge import Point
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.soft import SoftProblem
+from lvmdc.solvers.w_block import Point
 
 ROUNDS = 5  # of L-BFGS in one outer iteration
 

@@ -1,12 +1,16 @@
 """What a loss is, and what follows from it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lvmdc.candidates import ArrayLike, Candidates, Latent
-from lvmdc.losses.bound import BoundLoss
+from lvmdc.arrays import ArrayLike
+from lvmdc.candidates import Candidates, Latent
+from lvmdc.losses.expectation import BoundLoss
 
 
 class Loss(ABC):
@@ -101,3 +105,73 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
                 pair = f"truth ({int(truth[row])}, {int(one.index[row])}), prediction ({k}, {int(two.index[row])})"
                 where = f"sample {int(candidates.sample[row])}, {pair}"
                 raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")
+
+
+# A loss on a part of a set.
+
+
+class AtRows(Loss):
+    """A loss on samples taken out of a set: a Δ that looks candidates up by their packed row must still find them.
+
+    Args:
+        rows: (T',) the row in the whole set of each row of the part.
+
+    >>> import torch
+    >>> from lvmdc.losses import FunctionLoss
+    >>> late = FunctionLoss(lambda y1, h1, y2, h2: ((h1 > 4) != (h2 > 4)).float(), latent="row")
+    >>> AtRows(late, torch.tensor([4, 5])).between(Candidates(torch.zeros(2, 1), [2]), [0], [0], [0], [1])
+    tensor([1.], dtype=torch.float64)
+    """
+
+    def __init__(self, loss: Loss, rows: Tensor):
+        self.loss, self.rows = loss, rows
+        self.needs_boxes, self.of_label, self.alike_in_classes = loss.needs_boxes, loss.of_label, loss.alike_in_classes
+
+    def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
+        return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))
+
+    def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor | None:
+        return self.loss.class_cost(y1, y2)
+
+    def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
+        return self.loss.within_class(candidates, p)
+
+    def _in_set(self, h: Latent) -> Latent:
+        return h if h.row is None else replace(h, row=self.rows[h.row])
+
+
+# Any function as a loss.
+
+
+class FunctionLoss(Loss):
+    """The user's own Δ(y1, h1, y2, h2) as a function of tensors that broadcast against each other.
+
+    Args:
+        function: returns the loss of a prediction (y2, h2) where the truth is (y1, h1), elementwise. y1 and y2 are class indices.
+        latent: what the function is given as h1 and h2: `index`, the position among the sample's candidates, `box`, its corners
+            with shape (…, 4), or `row`, the packed row, by which it may look up anything it knows of a candidate.
+
+    >>> far = FunctionLoss(lambda y1, h1, y2, h2: ((y1 != y2) | ((h1 - h2).abs() > 1)).float())
+    >>> far.expected_loss(Candidates(torch.zeros(3, 1), [3]), [0], torch.tensor([1.0, 0.0, 0.0])).flatten()
+    tensor([0., 0., 1.])
+    """
+
+    def __init__(self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor], latent: Literal["index", "box", "row"] = "index"):
+        if latent not in ("index", "box", "row"):
+            raise ValueError(f"latent must be 'index', 'box' or 'row', but it is {latent!r}")
+        self.function, self.latent = function, latent
+        self.needs_boxes = latent == "box"
+
+    def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
+        one, two = getattr(h1, self.latent), getattr(h2, self.latent)
+        loss = torch.as_tensor(self.function(y1, one, y2, two), device=y1.device)
+        shape = torch.broadcast_shapes(y1.shape, h1.index.shape, y2.shape, h2.index.shape)
+        try:
+            return loss.to(loss.dtype if loss.is_floating_point() else torch.get_default_dtype()).expand(shape)
+        except RuntimeError:
+            raise ValueError(
+                f"function must return a loss for every element, shape {tuple(shape)}, but it returned shape {tuple(loss.shape)}"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"FunctionLoss({getattr(self.function, '__name__', 'function')}, latent={self.latent!r})"

@@ -1,8 +1,8 @@
 """What a run looked like: drawings of boxes and posteriors, tables, curves, the HTML report, predictions on disk."""
 
 from lvmdc.reporting.curves import line_chart
-from lvmdc.reporting.detections import Detection, Prediction, save_predictions
 from lvmdc.reporting.drawing import draw_detection
+from lvmdc.reporting.predictions import Detection, Prediction, save_predictions
 from lvmdc.reporting.report import write_report
 from lvmdc.reporting.scene import draw_scene
 from lvmdc.reporting.sheet import contact_sheet, draw_legend

@@ -6,9 +6,8 @@ T. D. Schneider, R. M. Stephens, Sequence logos: a new way to display consensus 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from lvmdc.candidates import ArrayLike, as_tensor
-from lvmdc.reporting.drawing import INK, PAPER
-from lvmdc.reporting.lettering import lettering
+from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.reporting.drawing import INK, PAPER, lettering
 
 LETTERS = "ACGT"
 COLOURS = ((20, 130, 50), (30, 80, 190), (235, 155, 0), (200, 35, 35))  # A, C, G, T, as logos have them

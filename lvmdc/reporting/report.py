@@ -6,10 +6,10 @@ from pathlib import Path
 from PIL import Image
 
 from lvmdc.reporting.curves import NAMESPACE, line_chart
-from lvmdc.reporting.files import write_atomically
 from lvmdc.reporting.page import escape, inline_picture, page
 from lvmdc.reporting.sheet import MEANINGS, swatch
 from lvmdc.reporting.table import Table, results_table
+from lvmdc.storage.atomic import write_atomically
 
 History = Sequence[Mapping[str, float]]
 

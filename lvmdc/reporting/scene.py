@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from lvmdc.labelled_boxes import LabelledBoxes
-from lvmdc.reporting.drawing import resized, with_caption
-from lvmdc.reporting.lettering import lettering
-from lvmdc.reporting.pen import CASING, PREDICTED, TRUTH, Pen, Place
+from lvmdc.boxes import LabelledBoxes
+from lvmdc.reporting.drawing import CASING, PREDICTED, TRUTH, Pen, Place, lettering, resized, with_caption
 
 
 def draw_scene(

@@ -5,10 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-from lvmdc.reporting.drawing import INK, PAPER
-from lvmdc.reporting.heat import heat
-from lvmdc.reporting.lettering import lettering
-from lvmdc.reporting.pen import PREDICTED, TRUTH, Pen
+from lvmdc.reporting.drawing import INK, PAPER, PREDICTED, TRUTH, Pen, heat, lettering
 
 LINE, SWATCH, GAP = 24, 30, 8  # pixels: a line of the legend, a sample in it, the space between things
 MEANINGS = {

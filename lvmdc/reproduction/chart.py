@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lvmdc.reporting.files import write_atomically
-from lvmdc.reproduction.choice import Choice
+from lvmdc.reproduction.selection import Choice
 from lvmdc.reproduction.summary import Paper
 from lvmdc.reproduction.tables import TITLES
+from lvmdc.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from lvmdc.reproduction.division import Division
-from lvmdc.reproduction.protocol import Method, Protocol
-from lvmdc.reproduction.run import Plain, Run, Settings
+from lvmdc.reproduction.protocol import Division, Method, Plain, Protocol, Run, Settings
 
 SEED_STEP = 100  # between the starts of one fold and those of the next: more than anyone's n_init
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmdc import storage
 from lvmdc.candidates import Candidates
-from lvmdc.data.pictures import PictureSet
-from lvmdc.features.truth import true_candidate
+from lvmdc.storage import arrays as storage
+from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.features.build import true_candidate
 
 REQUIRED, OPTIONAL = ("features", "counts", "boxes", "y", "h", "truth"), ("phi", "prior", "groups")
 

@@ -1,18 +1,167 @@
-"""What section 6 of the paper does, as data: methods, losses, grids, folds."""
+"""Which samples a run learns from, and which it is measured on."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import inspect
 import itertools
 import json
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from lvmdc.learners import LatentLearner
-from lvmdc.reproduction.run import Plain, Settings, make_loss
+from lvmdc.losses import Loss
+from lvmdc.samples import split_by_class
+
+
+@dataclass(frozen=True)
+class Division:
+    """Fold `fold` of the paper's 60/40 divisions by class or, with `inner`, a division of that fold's training part alone.
+
+    Hyperparameters are chosen by inner divisions: what they hold out is never a test sample of the fold.
+
+    Args:
+        fold: which of the independent divisions.
+        fraction: how much of every class trains.
+        seed: of the divisions.
+        inner: which division of the training part; None for the fold itself.
+        inner_fraction: how much of every class of the training part trains then.
+
+    >>> import torch
+    >>> y = torch.tensor([0] * 10 + [1] * 10)
+    >>> train, test = Division(fold=0).parts(y)
+    >>> kept, held_out = Division(fold=0, inner=1, inner_fraction=0.75).parts(y)
+    >>> len(train), len(test), len(kept), len(held_out), set(kept.tolist()) | set(held_out.tolist()) == set(train.tolist())
+    (12, 8, 8, 4, True)
+    """
+
+    fold: int
+    fraction: float = 0.6
+    seed: int = 0
+    inner: int | None = None
+    inner_fraction: float | None = None
+
+    def parts(self, y: Tensor, groups: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Indices of the samples that train and of those held out; near duplicates, of one of the `groups`, stay on one side."""
+        train, test = split_by_class(y, self.fraction, self.fold, self.seed, groups)
+        if self.inner is None or self.inner_fraction is None:
+            return train, test
+        own = None if groups is None else groups[train]
+        kept, held_out = split_by_class(y[train], self.inner_fraction, self.inner, self.seed + 1 + self.fold, own)
+        return train[kept], train[held_out]
+
+
+def check_divisions(divisions: set[Division], y: Tensor, groups: Tensor | None = None) -> None:
+    """Refuse classes too small to be divided, before any learning.
+
+    >>> import torch
+    >>> check_divisions({Division(fold=0)}, torch.tensor([0, 0, 1]))
+    Traceback (most recent call last):
+    ValueError: fold 0: class 1 of y has too few samples to stand in both the training and the test part: 1 samples
+    """
+    for division in sorted(divisions, key=lambda d: (d.fold, -1 if d.inner is None else d.inner)):
+        try:
+            division.parts(y, groups)
+        except ValueError as error:
+            where = f"fold {division.fold}" + ("" if division.inner is None else f", validation fold {division.inner}")
+            raise ValueError(f"{where}: {error}") from None
+
+
+# One training of the protocol, and the key that its result is kept under.
+
+FORMAT = 1  # raise it when the same settings mean another run, and old results are left alone
+
+Plain = str | int | float | bool | None
+Settings = tuple[tuple[str, Plain], ...]  # names and values of a learner's arguments, sorted by name
+
+
+@dataclass(frozen=True)
+class Run:
+    """A learner with all of its arguments, a loss, a division and the data: what decides a result, and nothing else.
+
+    Args:
+        method: what the figure calls the learner.
+        learner: where its class is, `lvmdc.DISC`.
+        loss: what the figure calls the loss.
+        loss_spec: how the loss is made, as JSON: `{"_target_": "lvmdc.OverlapLoss"}`.
+        settings: arguments of the learner.
+        point: those of them that are searched over.
+        division: what it learns from and is measured on.
+        data: the content key of the data.
+        before: smaller C, in order, that the training comes through on its way; none: it starts anew.
+
+    >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
+    >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", spec, (("C", 10.0), ("seed", 0)), (("C", 10.0),), Division(fold=0), "data")
+    >>> run.make_learner()
+    LSVM(C=10.0, loss=ZeroOneLoss())
+    >>> run.inner, run.key
+    (False, 'c7d8b3e71003442463be8f3a')
+    """
+
+    method: str
+    learner: str
+    loss: str
+    loss_spec: str
+    settings: Settings
+    point: Settings
+    division: Division
+    data: str
+    before: tuple[float, ...] = ()
+
+    @property
+    def inner(self) -> bool:
+        """Whether it only serves to choose hyperparameters."""
+        return self.division.inner is not None
+
+    @property
+    def key(self) -> str:
+        """A hash of all that decides the result. What the figure calls things, and what else is searched, is not among it."""
+        decides = [FORMAT, self.learner, json.loads(self.loss_spec), dict(self.settings), asdict(self.division), self.data]
+        decides += [self.before] if self.before else []
+        return hashlib.sha256(json.dumps(_normal(decides), sort_keys=True).encode()).hexdigest()[:24]
+
+    def setting(self, name: str, default: Plain = None) -> Plain:
+        """The value of one of the learner's arguments."""
+        return dict(self.settings).get(name, default)
+
+    def describe(self) -> dict[str, Any]:
+        """The run as plain data."""
+        return asdict(self) | {"settings": dict(self.settings), "point": dict(self.point), "loss_spec": json.loads(self.loss_spec)}
+
+    def make_loss(self) -> Loss:
+        """The loss that it learns and is measured by."""
+        return make_loss(self.loss_spec)
+
+    def make_learner(self, **others: Any) -> LatentLearner:
+        """The learner, not yet fitted; `others` replace or add arguments that do not decide the result."""
+        return pkgutil.resolve_name(self.learner)(loss=self.make_loss(), **(dict(self.settings) | others))
+
+
+def make_loss(spec: str) -> Loss:
+    """A loss from its JSON.
+
+    >>> make_loss('{"_target_": "lvmdc.OverlapLoss"}')
+    OverlapLoss()
+    """
+    arguments = json.loads(spec)
+    return pkgutil.resolve_name(arguments.pop("_target_"))(**arguments)
+
+
+def _normal(value: Any) -> Any:
+    """1 and 1.0 are one number: they must not be two runs."""
+    if isinstance(value, dict):
+        return {name: _normal(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_normal(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# What section 6 of the paper does, as data: methods, losses, grids, folds.
 
 RESERVED = ("loss", "seed")  # arguments that the protocol itself gives a learner
 

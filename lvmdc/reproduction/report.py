@@ -1,32 +1,104 @@
-"""Everything that is made from results: CSV, figure, tables, pictures, and the section of docs/RESULTS.md."""
+"""docs/RESULTS.md, written from results: a section for each figure, between markers."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 
-from lvmdc.data.pictures import PictureSet
-from lvmdc.reporting import Table
-from lvmdc.reporting.files import write_atomically
-from lvmdc.reporting.page import escape, inline_picture, page
-from lvmdc.reproduction import sessions
+from lvmdc.reporting import Table, contact_sheet, draw_detection
+from lvmdc.reporting.page import escape, inline_picture, page, png
+from lvmdc.reproduction import store as sessions
 from lvmdc.reproduction.chart import draw_chart, save_chart
-from lvmdc.reproduction.choice import Outcomes, curve
-from lvmdc.reproduction.examples import write_examples
-from lvmdc.reproduction.notes import notes
 from lvmdc.reproduction.problem import Problem
-from lvmdc.reproduction.protocol import Protocol
-from lvmdc.reproduction.run import Run
+from lvmdc.reproduction.protocol import Protocol, Run
+from lvmdc.reproduction.selection import Outcomes, curve
 from lvmdc.reproduction.summary import Paper, Summary, compare, summarise
-from lvmdc.reproduction.tables import comparison_table, summary_table
-from lvmdc.reproduction.tidy import runs_csv
+from lvmdc.reproduction.tables import TITLES, comparison_table, notes, point_text, runs_csv, summary_table
+from lvmdc.storage.arrays import read_text
+from lvmdc.storage.atomic import write_atomically
+from lvmdc.vision.datasets.images import PictureSet
+
+HEAD = """# Results
+
+Written by `python scripts/reproduce.py figure=… publish=docs` from the runs themselves; edits between the markers are lost.
+"""
+
+
+def publish(folder: str | Path, name: str, section: str, chart: bytes | None = None) -> Path:
+    """Write the section of that name into `RESULTS.md`, in the place of the one before or at the end, and its chart as `<name>.png`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as docs:
+    ...     for text in ("first", "second"):
+    ...         path = publish(docs, "figure_1", text, b"png")
+    ...     "first" in path.read_text(), "second" in path.read_text()
+    (False, True)
+    """
+    folder = Path(folder)
+    path = folder / "RESULTS.md"
+    text = read_text(path) if path.exists() else HEAD
+    first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    written = f"{first}\n{section.strip()}\n{last}"
+    if text.count(first) != text.count(last) or text.count(first) > 1 or text.find(last) < text.find(first):
+        raise ValueError(f"{path} must hold {first} and {last} once, in this order, or not at all")
+    before, there, rest = text.partition(first)
+    text = before + written + rest.partition(last)[2] if there else f"{text.rstrip()}\n\n{written}\n"
+    if chart is not None:
+        write_atomically(folder / f"{name}.png", chart)
+    write_atomically(path, text.encode())
+    return path
+
+
+# Test pictures as each method sees them, side by side.
+
+Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted
+
+
+def draw_examples(shown: Shown, problem: Problem, pictures: PictureSet, count: int = 6, size: int = 256) -> Image.Image:
+    """A sheet of test pictures of the first fold, a row each, a column a method: true box, predicted box, P_θ(h|x,y).
+
+    Boxes and posteriors are those that the runs left in their results; a posterior all on one box is not drawn.
+    """
+    first = next(iter(shown.values()))[0]
+    _, test = first.division.parts(problem.y, problem.groups)
+    candidates, y, truth = problem.candidates.subset(test), problem.y[test], problem.truth[test]
+    assert candidates.boxes is not None
+    drawn = []
+    for i in torch.linspace(0, len(test) - 1, min(len(test), count)).long().tolist():  # samples stand by class: some of each
+        start = int(candidates.offsets[i])
+        boxes = candidates.boxes[start : start + int(candidates.counts[i])]
+        name = pictures.classes[int(y[i])]
+        for method, (_, predicted) in shown.items():
+            guess, p = pictures.classes[predicted["y"][i]], predicted.get("p")
+            caption = f"{method}: {name}" if guess == name else f"{method}: {name}, taken for {guess}"
+            places, belief = (None, None) if p is None else (boxes, p[start : start + len(boxes)])
+            image, box = pictures.image(int(test[i])), boxes[predicted["h"][i]]
+            drawn.append(draw_detection(image, box, truth[i], places, belief, caption, size, guess == name))
+    return contact_sheet(drawn, columns=len(shown))
+
+
+def write_examples(folder: Path, title: str, shown: Mapping[str, Shown], problem: Problem, pictures: PictureSet, count: int) -> None:
+    """Write `examples_<loss>.png` for each loss, and `examples.html` with all of them."""
+    sections = []
+    for loss, own in shown.items():
+        sheet = draw_examples(own, problem, pictures, count)
+        write_atomically(folder / f"examples_{loss}.png", png(sheet))
+        chosen = "; ".join(f"{method}: {point_text(run.point)}" for method, (run, _) in own.items())
+        about = f"Test pictures of the first fold, at the hyperparameters of lowest mean test loss ({chosen})."
+        name = TITLES.get(loss, loss)
+        sections.append(f"<section>\n<h2>{escape(name)}</h2>\n<p>{escape(about)}</p>\n{inline_picture(sheet, alt=name)}\n</section>")
+    write_atomically(folder / "examples.html", page(title, "\n".join(sections)).encode())
+
+
+# Everything that is made from results: CSV, figure, tables, pictures, and the section of docs/RESULTS.md.
 
 log = logging.getLogger(__name__)
 

@@ -1,16 +1,52 @@
-"""Numbers beside the paper's: the table of results and that of the paired tests."""
+"""All runs in one tidy CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lvmdc.reporting import Table
 from lvmdc.reporting.table import MISSING
-from lvmdc.reproduction.choice import Choice
-from lvmdc.reproduction.paired import PairedTest
-from lvmdc.reproduction.run import Plain, Settings
-from lvmdc.reproduction.summary import Comparison, Summary
+from lvmdc.reproduction.protocol import Plain, Protocol, Run, Settings
+from lvmdc.reproduction.selection import Choice
+from lvmdc.reproduction.summary import Comparison, PairedTest, Summary
+
+
+def runs_csv(rows: Iterable[tuple[Run, Mapping[str, object] | None]]) -> str:
+    """One line for every run: what it was, whether it is done, its measures as fractions.
+
+    >>> from lvmdc.reproduction import Division
+    >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", "{}", (("C", 1.0),), (("C", 1.0),), Division(fold=0), "data")
+    >>> print(runs_csv([(run, {"measures": {"loss": 0.5}, "converged": True})]).splitlines()[1].partition(",")[2])
+    LSVM,zero_one,0,,test,1.0,yes,0.5,True,
+    """
+    listed = list(rows)
+    names = list(dict.fromkeys(name for run, _ in listed for name, _ in run.settings))
+    measures = list(dict.fromkeys(name for _, result in listed if result for name in _measures(result)))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["key", "method", "loss_name", "fold", "inner", "measured_on", *names, "done", *measures, "converged", "warnings"])
+    for run, result in listed:
+        division, settings, found = run.division, dict(run.settings), _measures(result) if result else {}
+        what = [run.key, run.method, run.loss, division.fold, "" if division.inner is None else division.inner]
+        what += ["validation" if run.inner else "test", *(settings.get(name, "") for name in names), "yes" if result else "no"]
+        warned = result.get("warnings", []) if result else []
+        assert isinstance(warned, list)
+        writer.writerow(
+            [*what, *(found.get(name, "") for name in measures), result.get("converged", "") if result else "", " | ".join(warned)]
+        )
+    return file.getvalue()
+
+
+def _measures(result: Mapping[str, object]) -> Mapping[str, object]:
+    measures = result["measures"]
+    assert isinstance(measures, Mapping)
+    return measures
+
+
+# Numbers beside the paper's: the table of results and that of the paired tests.
 
 TITLES = {"zero_one": "0/1 loss", "overlap": "overlap loss", "label": "label loss"}
 
@@ -102,3 +138,51 @@ def _points(choice: Choice | None) -> str:
         return MISSING
     names = [name for name, _ in choice.points[0]]
     return "; ".join(f"{name} = {', '.join(_value(dict(point)[name]) for point in choice.points)}" for name in names)
+
+
+# What the numbers are and are not, in sentences under every table.
+
+
+def notes(protocol: Protocol) -> list[str]:
+    """How the numbers of a protocol came about.
+
+    >>> notes(Protocol([], {}, folds=2))[0].partition(":")[0]
+    'Test loss in percent, mean ± standard deviation over 2 folds'
+    """
+    train, test = round(100 * protocol.fraction), round(100 * (1 - protocol.fraction))
+    told = [
+        f"Test loss in percent, mean ± standard deviation over {protocol.folds} folds: independent divisions by class,"
+        f" {train} % for training, {test} % for the test, near duplicates, where they are known, on one side.",
+        "Best on test: the point of the grid with the lowest mean test loss, as in the paper. The test parts both pick and measure, so"
+        " these numbers are optimistic, for every method.",
+    ]
+    if protocol.inner_folds:
+        told.append(
+            "Chosen on validation: for each fold, the point with the lowest mean loss over"
+            f" {protocol.inner_folds} division{'s' * (protocol.inner_folds > 1)} of its training part alone"
+            f" ({round(100 * protocol.inner_fraction)} % of every class learn, the rest validates); reported is what was then learned from"
+            " the whole training part."
+        )
+    told += [
+        "The true h is the candidate of best overlap with the annotated box: a loss of 0 can be reached, and the overlap loss is measured"
+        " against that candidate's box. The last column measures the same predictions against the annotated box itself, where candidates"
+        " that miss it cost every method alike.",
+        "CorLoc: the share of test pictures whose predicted box overlaps the annotated one by at least half, whatever its class.",
+        f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test. The folds share samples, so it is optimistic;"
+        " p corrected widens the variance for that (Nadeau and Bengio, 2003).",
+    ]
+    if protocol.path:
+        told.append("Each training starts where that of the next smaller C ended, the first one anew.")
+    starts = _starts(protocol)
+    return [*told, starts] if starts else told
+
+
+def _starts(protocol: Protocol) -> str:
+    kept = {(str(m.settings.get("init", "random")), int(m.settings.get("n_init") or 1)) for m in protocol.methods}
+    if len(kept) != 1 or any("init" in m.grid or "n_init" in m.grid for m in protocol.methods):
+        return ""
+    init, count = kept.pop()
+    if init != "random":
+        return f"Every method starts from h by init = {init}."
+    several = f"the lowest training objective of {count} random starts is kept" if count > 1 else "one random start"
+    return f"Starts: {several}, the same for every method."

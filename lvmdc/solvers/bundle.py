@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvmdc.solvers.descent import level
-from lvmdc.solvers.hinge import Point
+from lvmdc.solvers.lbfgs import level
 from lvmdc.solvers.linear import Regularised, finite, inner
-from lvmdc.solvers.master import solve_master
-from lvmdc.solvers.one_slack import Solution, rounding
+from lvmdc.solvers.one_slack import Solution, rounding, solve_master
+from lvmdc.solvers.w_block import Point
 
 LOOKAHEAD = 0.1  # the cut is taken at this fraction of the way from the best point to the master's
 RAISES = 0.1  # unless it lifts the planes over the master's w by less than this share of the gap: then one more is taken there
@@ -62,7 +61,7 @@ def bundle(problem: Regularised, start: Point, tol: float, share: float = 0.0, m
         share: also stop when the gap is at most this share of what was gained since `start`.
         max_iter: cuts at most.
 
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> from lvmdc.solvers.linear import LinearScores, SmoothRisk
     >>> class Hinge(SmoothRisk):
     ...     def value(self, scores): return float((1 - scores).clamp(min=0).mean())

@@ -3,16 +3,13 @@
 from collections.abc import Callable
 from typing import Literal
 
-from lvmdc.solvers.cccp import CCCP, ConvexSolver, LatentBlock
-from lvmdc.solvers.eager import EagerCCCP
+from lvmdc.solvers.cccp import CCCP, ConvexSolver, EagerCCCP, FullCCCP, LatentBlock
 from lvmdc.solvers.frank_wolfe import FrankWolfe
-from lvmdc.solvers.full import FullCCCP
-from lvmdc.solvers.hinge import StructuredHinge
-from lvmdc.solvers.n_slack import NSlack
+from lvmdc.solvers.n_slack.dual import NSlack
 from lvmdc.solvers.one_slack import OneSlack
 from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.self_paced import SelfPaced
-from lvmdc.solvers.truth import Truth
+from lvmdc.solvers.w_block import StructuredHinge, Truth
 
 WSolver = Literal["n_slack", "one_slack", "frank_wolfe", "pegasos"]
 Rounds = Literal["strict", "full", "eager", "self_paced"]
@@ -25,7 +22,7 @@ def latent_block(hinge: StructuredHinge, solver: WSolver, cccp: Rounds, tol: flo
     `eager` moves h* after every pass that lowered (13), `strict` solves (14) first, as exactly as h* still
     moves, `full` to the end, `self_paced` begins with the easy samples.
 
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> type(latent_block(hinge, "n_slack", "eager", 1e-3, Truth(hinge, rows=torch.tensor([0, 1])))).__name__
     'EagerCCCP'
@@ -43,7 +40,7 @@ def latent_block(hinge: StructuredHinge, solver: WSolver, cccp: Rounds, tol: flo
 def convex_solver(hinge: StructuredHinge, solver: WSolver, seed: int = 0) -> ConvexSolver:
     """The solver of (14) of that name.
 
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> type(convex_solver(hinge, "frank_wolfe")).__name__
     'FrankWolfe'

@@ -1,23 +1,97 @@
-"""Block-coordinate Frank–Wolfe for (14), with a cache of planes and samples drawn by their gaps.
-
-S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher, Block-coordinate Frank–Wolfe optimization for structural SVMs, ICML 2013;
-A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania, S. Lacoste-Julien, Minding the gaps for block Frank–Wolfe optimization of structured
-SVMs, ICML 2016.
-"""
+"""The inner loop of block-coordinate Frank–Wolfe, compiled; the tables are those of `kernels`."""
 
 from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
-from lvmdc.solvers import maxima
-from lvmdc.solvers.hinge import Point, StructuredHinge
-from lvmdc.solvers.n_slack import SHARE, NSlack, Pass
-from lvmdc.solvers.planes import MIXTURE
-from lvmdc.solvers.truth import Truth
-from lvmdc.solvers.visits import visit
+from lvmdc.solvers.n_slack import kernels as maxima
+from lvmdc.solvers.n_slack.dual import SHARE, NSlack, Pass
+from lvmdc.solvers.n_slack.kernels import FAST, Array, move, pairwise, plane_values
+from lvmdc.solvers.n_slack.planes import MIXTURE
+from lvmdc.solvers.w_block import Point, StructuredHinge, Truth
+
+
+@njit(cache=True, fastmath=FAST)
+def visit(
+    chosen: Array,
+    enough: Array,
+    gaps: Array,
+    vectors: Array,
+    w: Array,
+    vec: Array,
+    blk: Array,
+    loss: Array,
+    alpha: Array,
+    count: Array,
+    gram: Array,
+    total: Array,
+    steps: int,
+) -> tuple[Array, Array]:  # pragma: no cover
+    """Steps for the samples `chosen`, in place, among the planes that are known of each.
+
+    A sample whose known planes have a gap below its `enough` is left as it is. `gaps` (n,) takes those that were met.
+    Which samples were left, and the value of each one's mixture of planes, both in the order of `chosen`.
+
+    Args:
+        steps: pairwise steps for a sample; 0: the step of Frank and Wolfe, from the whole mixture towards the best plane.
+    """
+    value = np.empty(alpha.shape[1], w.dtype)
+    change = np.empty(alpha.shape[1])
+    left = np.zeros(len(chosen), np.bool_)
+    level = np.zeros(len(chosen))
+    for j in range(len(chosen)):
+        i = chosen[j]
+        m = count[i]
+        if total[i] <= 0.0:
+            gaps[i] = 0.0
+            continue
+        mixed, most = plane_values(vectors, w, vec[i, :m], blk[i, :m], loss[i], alpha[i], value)
+        level[j] = mixed / total[i]
+        here = total[i] * most - mixed
+        if here < enough[j]:
+            left[j] = True
+            continue
+        gaps[i] = max(here, 0.0)
+        change[:m] = 0.0
+        if steps > 0:
+            pairwise(value[:m], alpha[i], gram[i], change, steps, 0.0)
+        else:
+            towards(value[:m], alpha[i], gram[i], change, total[i], here)
+        move(vectors, w, vec[i, :m], blk[i, :m], change)
+    return left, level
+
+
+@njit(cache=True, fastmath=FAST)
+def towards(value: Array, alpha: Array, gram: Array, change: Array, total: float, rise: float) -> None:  # pragma: no cover
+    """The step of Frank and Wolfe for one sample: all weights shrink alike for that of the best plane, as far as is best for the dual."""
+    best, m = 0, len(value)
+    for p in range(m):
+        if value[p] > value[best]:
+            best = p
+    for p in range(m):
+        change[p] = -alpha[p]
+    change[best] += total
+    bend = 0.0
+    for p in range(m):
+        for q in range(m):
+            bend += change[p] * gram[p, q] * change[q]
+    share = 0.0  # where there is nothing to gain but rounding
+    if rise > 0.0:
+        share = 1.0 if bend <= rise else rise / bend
+    for p in range(m):
+        change[p] *= share
+        alpha[p] += change[p]
+
+
+# Block-coordinate Frank–Wolfe for (14), with a cache of planes and samples drawn by their gaps.
+#
+# S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher, Block-coordinate Frank–Wolfe optimization for structural SVMs, ICML 2013;
+# A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania, S. Lacoste-Julien, Minding the gaps for block Frank–Wolfe optimization of structured
+# SVMs, ICML 2016.
 
 Step = Literal["pairwise", "towards"]
 STEPS = 10  # pairwise steps for a sample at a visit
@@ -48,7 +122,7 @@ class FrankWolfe(NSlack):
             more for each exact one; worth it with `step='towards'`.
 
     >>> from lvmdc import Candidates
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
     >>> truth = Truth(hinge, rows=torch.tensor([0, 1]))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lvmdc import distributed
 from lvmdc.candidates import Candidates
-from lvmdc.losses.bound import BoundLoss
+from lvmdc.losses.expectation import BoundLoss
 from lvmdc.losses.overlap import OverlapLoss
 from lvmdc.segments import segment_argmax, segment_max, segment_softmax, segment_sum
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import weighted
+from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.inference import own_class
-from lvmdc.joint import JointFeatureMap
 from lvmdc.segments import segment_log_softmax, segment_logsumexp, segment_max, segment_softmax, segment_sum
 from lvmdc.solvers.linear import SmoothRisk, finite
 
@@ -21,7 +21,7 @@ def class_prior(candidates: Candidates, joint: JointFeatureMap) -> Tensor | None
 
     So scaled for each sample and class, π says which h is likely, and nothing of y: at w = 0 a class is as likely as without a prior.
 
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> class_prior(Candidates(torch.eye(2), [2], prior=[[0.0, 7.0], [1.0986, 7.0]]), ClassBlocks(2)).exp().round(decimals=2)
     tensor([[0.5000, 1.0000],
             [1.5000, 1.0000]], dtype=torch.float64)

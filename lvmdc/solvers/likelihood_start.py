@@ -16,13 +16,13 @@ from tqdm import tqdm
 from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import weighted
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.inference import own_class
-from lvmdc.joint import ClassBlocks, JointFeatureMap
-from lvmdc.mapped import take
 from lvmdc.segments import segment_sum
+from lvmdc.solvers.lbfgs import inverse
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior, posterior
 from lvmdc.solvers.linear import LinearScores, finite
-from lvmdc.solvers.quasi_newton import inverse
+from lvmdc.storage.mapped import take
 
 # These were chosen on digits of seeds 0 and 11 to 16 and on the mammals, test parts included: figures on those are not independent of them.
 ENTROPY = 1 / 3  # of the posterior at the end, as a share of log |H|. Results are flat from 0.15 to 0.5.

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.joint import ClassBlocks, JointFeatureMap, transposed_product
+from lvmdc.feature_maps import ClassBlocks, JointFeatureMap, transposed_product
 from lvmdc.objective import half_square
-from lvmdc.solvers.hinge import Point
+from lvmdc.solvers.w_block import Point
 
 
 class Risk(Protocol):

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lvmdc import distributed
 from lvmdc.distributions.conditional import LogLinear
-from lvmdc.solvers.posterior import PosteriorProblem
-from lvmdc.solvers.quasi_newton import inverse
+from lvmdc.solvers.lbfgs import inverse
+from lvmdc.solvers.theta_block import PosteriorProblem
 
 MEMORY = 10
 ENOUGH = 0.1  # an iteration that gains, or by its curvature would gain, this share of the tolerance is the last

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.distributions.renyi import first_maximum, neg_entropy, neg_entropy_gradient
+from lvmdc.distributions.marginal import first_maximum, neg_entropy, neg_entropy_gradient
 from lvmdc.inference import own_class
 from lvmdc.segments import segment_max, segment_sum
 from lvmdc.solvers.linear import finite

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from lvmdc.inference import best
 from lvmdc.objective import half_square
-from lvmdc.solvers.hinge import Point, StructuredHinge
 from lvmdc.solvers.one_slack import Met, Solution, rounding
-from lvmdc.solvers.truth import Truth
+from lvmdc.solvers.w_block import Point, StructuredHinge, Truth
 
 CHECK = 1.15  # the average is measured, which costs a pass, when there are this many times the epochs of the last time
 
@@ -39,7 +38,7 @@ class Pegasos:
         average: how much later iterates count in the average, iterate t as t^average.
 
     >>> from lvmdc import Candidates
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
     >>> truth = Truth(hinge, rows=torch.tensor([0, 1]))

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from lvmdc.inference import best_value
 from lvmdc.solvers.cccp import CCCP, ConvexSolver, Losses, Round
-from lvmdc.solvers.hinge import StructuredHinge
-from lvmdc.solvers.truth import Truth
+from lvmdc.solvers.w_block import StructuredHinge, Truth
 
 MU = 1.3  # by which K is divided after a round
 HALF = 0.5  # the share of the samples that the first round takes
@@ -25,7 +24,7 @@ class SelfPaced(CCCP):
     For a fixed w the best v takes the samples with C/n ξ_i < 1/K, for a fixed v and h* the problem in w is (14) on those samples, and v, w
     and h* alternate. Once all samples are in, CCCP goes on as it would from any other start: (13) is the same, and so is the end.
 
-    >>> from lvmdc.joint import ClassBlocks
+    >>> from lvmdc.feature_maps import ClassBlocks
     >>> from lvmdc.solvers import OneSlack
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes

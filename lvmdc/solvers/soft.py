@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from lvmdc.distributions import ConditionalModel, Joint, Prediction
-from lvmdc.losses.bound import BoundLoss
-from lvmdc.solvers.posterior import with_known
+from lvmdc.losses.expectation import BoundLoss
+from lvmdc.solvers.theta_block import with_known
 
 
 class SoftProblem:

@@ -3,7 +3,7 @@
 import torch
 
 from lvmdc.solvers.lbfgs import restore
-from lvmdc.solvers.posterior import PosteriorProblem
+from lvmdc.solvers.theta_block import PosteriorProblem
 
 
 def subgradient(problem: PosteriorProblem) -> list[torch.Tensor]:

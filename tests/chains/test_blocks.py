@@ -6,11 +6,11 @@ from brute import random_chains
 from listed import Listed
 
 from lvmdc.chains import ChainConditional, ChainMap, HammingLoss
-from lvmdc.chains.hinge import ChainHinge, forbid
 from lvmdc.chains.n_slack import ChainNSlack
-from lvmdc.chains.posterior import ChainPosteriorProblem
+from lvmdc.chains.theta_block import ChainPosteriorProblem
+from lvmdc.chains.w_block import ChainHinge, forbid
 from lvmdc.distributions import LogLinear
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from references import SMALL
 
 from lvmdc.chains import ChainDistribution, ChainScores, HammingLoss
-from lvmdc.chains.marginals import node_marginals
+from lvmdc.chains.distribution import node_marginals
 from lvmdc.distributions import sampled_diversity, sampled_mean
 
 KINDS = ["none", "shared", "chain", "site"]

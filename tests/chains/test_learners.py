@@ -15,8 +15,8 @@ from sklearn.model_selection import cross_val_score
 from lvmdc import Candidates, ConvergenceWarning
 from lvmdc.chains import ChainDISC, ChainLSVM, Chains, HammingLoss
 from lvmdc.distributions import LinearPrediction, LogLinear
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.inference import own_class
-from lvmdc.joint import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.segments import segment_argmax
 from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth, lbfgs

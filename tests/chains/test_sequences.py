@@ -5,7 +5,7 @@ import torch
 from brute import every, psi, random_chains
 
 from lvmdc.chains import ChainMap, Chains
-from lvmdc.chains.labelings import Labelings
+from lvmdc.chains.w_block import Labelings
 
 
 def test_padding_and_packing_are_inverse_and_differentiable():

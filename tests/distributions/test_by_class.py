@@ -5,7 +5,7 @@ import torch
 from references import random_problem
 
 from lvmdc.distributions import LinearPrediction, MarginalPrediction, MinEntropyPrediction, Posterior
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 
 
 def weights(problem, seed=0):

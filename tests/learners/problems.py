@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lvmdc import Candidates, CostLoss, FunctionLoss, LabelLoss, Loss, OverlapLoss, ZeroOneLoss
-from lvmdc.joint import JointFeatureMap
+from lvmdc.feature_maps import JointFeatureMap
 
 
 @dataclass

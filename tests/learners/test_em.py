@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from lvmdc import EM, LabelLoss
-from lvmdc.learners import soft
+from lvmdc.learners import likelihood as soft
 
 RAGGED = st.builds(
     lambda seed, n, most, K: problem(seed, n=max(n, K), most=most, K=K),

@@ -5,11 +5,12 @@ import torch
 from learners.problems import problem
 
 from lvmdc import DISC, ILSVM, LSVM, Candidates, OverlapLoss, ZeroOneLoss
-from lvmdc.data import cluttered_digits, split_by_class
-from lvmdc.features import HOG, build_candidates
-from lvmdc.joint import ClassBlocks
-from lvmdc.proposals import WindowGrid
+from lvmdc.feature_maps import ClassBlocks
+from lvmdc.samples import split_by_class
 from lvmdc.solvers.likelihood_start import likelihood_posterior
+from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.features import HOG, build_candidates
+from lvmdc.vision.proposals import WindowGrid
 
 
 @pytest.fixture(scope="module")

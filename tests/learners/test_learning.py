@@ -222,6 +222,6 @@ def never_uses_what_is_lacking(model) -> None:
 
 
 def test_a_map_of_its_own_for_phi_does_not_bring_back_what_the_class_lacks():
-    from lvmdc.joint import ClassBlocks
+    from lvmdc.feature_maps import ClassBlocks
 
     never_uses_what_is_lacking(DISC(OverlapLoss(), C=5.0, joint=SharedWeights(3), joint_phi=ClassBlocks(3)))

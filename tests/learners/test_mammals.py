@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lvmdc import DISC, LSVM, Candidates, LabelLoss, ZeroOneLoss
-from lvmdc.data.splits import folds
+from lvmdc.samples import folds
 
 DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"
 

@@ -9,7 +9,7 @@ from learners.problems import LOSSES, problem
 from sklearn.exceptions import ConvergenceWarning
 
 from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, SoftDISC, Supervised, fit_path
-from lvmdc.learners.blocks import PATH_ROUNDS
+from lvmdc.learners.lsvm import PATH_ROUNDS
 from lvmdc.solvers.cccp import CCCP
 
 PATH = [0.1, 1.0, 10.0]

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from lvmdc import Candidates, CostLoss, FunctionLoss, OverlapLoss, ZeroOneLoss
-from lvmdc.losses import bound
+from lvmdc.losses import expectation as bound
 from lvmdc.testing import LossConformance, random_candidates
 
 LOPSIDED = [[0, 1, 2.5], [10, 0, 0.25], [3, 0, 0]]

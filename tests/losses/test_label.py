@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lvmdc import LabelLoss
-from lvmdc.losses import bound
+from lvmdc.losses import expectation as bound
 from lvmdc.testing import LossConformance
 
 

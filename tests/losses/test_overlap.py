@@ -5,7 +5,7 @@ import torchvision.ops
 
 from lvmdc import Candidates, OverlapLoss
 from lvmdc.losses import box_area, box_iou
-from lvmdc.losses.overlap_sums import TILE, expected_overlap_loss
+from lvmdc.losses.overlap import TILE, expected_overlap_loss
 from lvmdc.testing import LossConformance, random_candidates, random_weights
 
 

@@ -6,7 +6,7 @@ from references import lopsided
 
 from lvmdc import FunctionLoss, OverlapLoss
 from lvmdc.losses import BoundLoss, PairwiseExpectation
-from lvmdc.memory import memory_budget
+from lvmdc.storage.mapped import memory_budget
 from lvmdc.testing import random_candidates, random_weights
 
 MEGABYTE = 1 << 20

@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from lvmdc.data import cluttered_digits
-from lvmdc.features import HOG, build_candidates
-from lvmdc.features.cache import cache_key
+from lvmdc.lightning import LatentDataModule
 from lvmdc.priors import CentrePrior, ObjectnessPrior, Prior
-from lvmdc.proposals import WindowGrid
-from lvmdc.training import LatentDataModule
+from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.features import HOG, build_candidates
+from lvmdc.vision.features.cache import cache_key
+from lvmdc.vision.proposals import WindowGrid
 
 PICTURES = cluttered_digits(per_class=12)  # 72: more than one image in a piece of the cache
 

@@ -4,14 +4,14 @@ import torch
 from PIL import Image
 
 from lvmdc.candidates import Candidates
-from lvmdc.data import cluttered_digits
-from lvmdc.features.truth import true_candidate
 from lvmdc.priors import CentrePrior, ObjectnessPrior, Prior, ProductPrior
 from lvmdc.priors.objectness import CENTRE, otsu, salience
-from lvmdc.proposals import WindowGrid
+from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.features.build import true_candidate
+from lvmdc.vision.proposals import WindowGrid
 
 
-def picture(seed, width=40, height=30):
+def random_image(seed, width=40, height=30):
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
@@ -38,7 +38,7 @@ def connected(mask):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_objectness_is_its_formula_pixel_by_pixel(seed):
-    image, boxes = picture(seed), random_boxes(seed, 6, 39, 29)
+    image, boxes = random_image(seed), random_boxes(seed, 6, 39, 29)
     s = salience(np.asarray(image, np.float64))
     regions = connected(s > otsu(s))
     mass = np.array([sum(s[at] for at in region) for region in regions])
@@ -57,7 +57,7 @@ def test_objectness_is_its_formula_pixel_by_pixel(seed):
 
 
 def test_objectness_does_not_depend_on_which_colour_is_the_object():
-    image, boxes = picture(0), random_boxes(1, 5, 39, 29)
+    image, boxes = random_image(0), random_boxes(1, 5, 39, 29)
     inverse = Image.fromarray(255 - np.asarray(image))
     torch.testing.assert_close(ObjectnessPrior()(image, boxes), ObjectnessPrior()(inverse, boxes))
 
@@ -95,7 +95,7 @@ def test_centre_prior_is_highest_for_the_expected_box_and_symmetric():
 
 
 def test_product_adds_log_weights_and_strength_scales_them():
-    image, boxes = picture(3), random_boxes(3, 4, 39, 29)
+    image, boxes = random_image(3), random_boxes(3, 4, 39, 29)
     one, other = CentrePrior(), ObjectnessPrior()
     torch.testing.assert_close(ProductPrior(one, other)(image, boxes), one(image, boxes) + other(image, boxes))
     torch.testing.assert_close(ObjectnessPrior(6.0)(image, boxes), 2 * other(image, boxes))
@@ -111,9 +111,9 @@ def test_what_is_wrong_is_refused():
             return {}
 
     with pytest.raises(ValueError, match="must give 2 finite log weights"):
-        Short()(picture(0), random_boxes(0, 2, 39, 29))
+        Short()(random_image(0), random_boxes(0, 2, 39, 29))
     with pytest.raises(ValueError, match=r"shape \(m, 4\)"):
-        CentrePrior()(picture(0), torch.zeros(4))
+        CentrePrior()(random_image(0), torch.zeros(4))
     with pytest.raises(ValueError, match="at least one prior"):
         ProductPrior()
     with pytest.raises(ValueError, match="strength"):

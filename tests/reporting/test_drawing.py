@@ -3,9 +3,9 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.data import cluttered_digits
 from lvmdc.reporting import draw_detection
-from lvmdc.reporting.pen import CASING, PREDICTED, TRUTH
+from lvmdc.reporting.drawing import CASING, PREDICTED, TRUTH
+from lvmdc.vision.datasets import cluttered_digits
 
 GREY = (90, 90, 90)
 

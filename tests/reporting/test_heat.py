@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from lvmdc.reporting.heat import RAMP, coverage, ramp
+from lvmdc.reporting.drawing import RAMP, coverage, ramp
 
 
 def oklab_lightness(rgb):

@@ -1,7 +1,7 @@
 import pytest
 
-from lvmdc.reporting import lettering as module
-from lvmdc.reporting.lettering import lettering, wrapped
+from lvmdc.reporting import drawing as module
+from lvmdc.reporting.drawing import lettering, wrapped
 
 
 @pytest.mark.parametrize("text", ["", "deer", "a deer in the woods by night", "x" * 300, "one " + "y" * 200])

@@ -80,7 +80,7 @@ def test_the_data_term_is_what_the_norms_leave_of_the_objective(tmp_path):
 def test_every_picture_is_in_the_page_bit_by_bit(tmp_path):
     pictures = [(f"picture {i}", Image.new("RGB", (20 + i, 10), (i, 2 * i, 0))) for i in range(7)]
     page = written(tmp_path, pictures=pictures)
-    held = {(image.size, image.convert("RGB").tobytes()) for image in page.images()}
+    held = {(shown.size, shown.convert("RGB").tobytes()) for shown in page.images()}
     assert {(picture.size, picture.tobytes()) for _, picture in pictures} <= held
     assert page.tags.count("figure") == 7
 
@@ -158,7 +158,7 @@ def test_a_failure_leaves_the_old_page_and_no_other_file(tmp_path, monkeypatch):
     def fails(source, target):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("lvmdc.storage.os.replace", fails)
+    monkeypatch.setattr("lvmdc.storage.arrays.os.replace", fails)
     with pytest.raises(OSError, match="the disk is gone"):
         written(tmp_path, title="new")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

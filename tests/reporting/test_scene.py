@@ -6,8 +6,8 @@ from PIL import Image
 
 from lvmdc import LabelledBoxes
 from lvmdc.reporting import contact_sheet, draw_scene
-from lvmdc.reporting.pen import PREDICTED, TRUTH
-from lvmdc.reporting.scene_files import SceneRecord, save_scenes
+from lvmdc.reporting.drawing import PREDICTED, TRUTH
+from lvmdc.reporting.predictions import SceneRecord, save_scenes
 
 PICTURE = Image.new("RGB", (64, 64), (40, 40, 40))
 FOUND = LabelledBoxes([0, 0], [0, 1], [[4, 20, 24, 40], [34, 20, 60, 60]], score=[1.5, 0.5])

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from lvmdc.reporting import contact_sheet, draw_legend
-from lvmdc.reporting.pen import PREDICTED, TRUTH
+from lvmdc.reporting.drawing import PREDICTED, TRUTH
 
 
 def holds(picture, colour):

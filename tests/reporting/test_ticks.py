@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lvmdc.reporting.ticks import label, linear_ticks, log_ticks
+from lvmdc.reporting.curves import label, linear_ticks, log_ticks
 
 
 @pytest.mark.parametrize("low", [-1e6, -7.3, 0.0, 1e-9, 0.31, 12345.6])

@@ -7,11 +7,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from lvmdc.data import cluttered_digits
-from lvmdc.features import HOG, build_candidates
-from lvmdc.proposals import WindowGrid
+from lvmdc.cli import config as resolvers
 from lvmdc.reproduction import Division, Method, Problem, Protocol, Run
-from lvmdc.training import resolvers
+from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.features import HOG, build_candidates
+from lvmdc.vision.proposals import WindowGrid
 
 ROOT = Path(__file__).resolve().parents[2]
 LOSSES = {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}, "overlap": {"_target_": "lvmdc.OverlapLoss"}}

@@ -9,8 +9,7 @@ from scipy import stats
 
 from lvmdc.reproduction import Method, Protocol, best_on_test, chosen_by_validation, curve, paired_test
 from lvmdc.reproduction.summary import compare, summarise
-from lvmdc.reproduction.tables import comparison_table, summary_table
-from lvmdc.reproduction.tidy import runs_csv
+from lvmdc.reproduction.tables import comparison_table, runs_csv, summary_table
 
 
 def outcomes(run, losses, inner=None, method="LSVM"):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lvmdc.data.splits import split_by_class
 from lvmdc.reproduction import Division, plan_runs
-from lvmdc.reproduction.division import check_divisions
+from lvmdc.reproduction.protocol import check_divisions
+from lvmdc.samples import split_by_class
 
 
 def test_folds_are_those_of_split_by_class(digits):

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss
-from lvmdc.data import cluttered_digits
 from lvmdc.losses.overlap import box_iou
 from lvmdc.reproduction import Problem, execute, plan_runs
-from lvmdc.reproduction.execute import measure
+from lvmdc.reproduction.runner import measure
+from lvmdc.vision.datasets import cluttered_digits
 
 
 def one(small, digits, learner, loss="zero_one", C=1.0):

@@ -11,9 +11,10 @@ from omegaconf import OmegaConf
 from PIL import Image
 from processes import Script
 
-from lvmdc.reproduction import pool, report
-from lvmdc.reproduction.figure import RunsFailed, quoted, reproduce
-from lvmdc.training.errors import check_types, explain
+from lvmdc.cli.errors import check_types, explain
+from lvmdc.cli.reproduce import RunsFailed, quoted, reproduce
+from lvmdc.reproduction import report
+from lvmdc.reproduction import runner as pool
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = sorted(path.stem for path in (ROOT / "configs" / "figure").glob("*.yaml"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lvmdc.reproduction.figure import reproduce
+from lvmdc.cli.reproduce import reproduce
 
 DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"
 

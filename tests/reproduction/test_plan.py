@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from lvmdc.cli.reproduce import read_protocol
 from lvmdc.reproduction import Division, Method, Protocol, plan_runs
 from lvmdc.reproduction.plan import describe_plan, tasks
-from lvmdc.reproduction.settings import read_protocol
 
 PAPER = [10.0**k for k in range(-4, 3)]
 

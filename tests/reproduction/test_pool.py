@@ -7,7 +7,8 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from lvmdc import LSVM, OverlapLoss, fit_path
-from lvmdc.reproduction import Store, do_runs, plan_runs, pool
+from lvmdc.reproduction import Store, do_runs, plan_runs
+from lvmdc.reproduction import runner as pool
 from lvmdc.reproduction.store import code_digest
 
 

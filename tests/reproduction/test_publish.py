@@ -2,7 +2,7 @@
 
 import pytest
 
-from lvmdc.reproduction.publish import publish
+from lvmdc.reproduction.report import publish
 
 
 def test_sections_are_replaced_in_place_and_the_rest_stays(tmp_path):

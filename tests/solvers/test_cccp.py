@@ -4,9 +4,9 @@ import pytest
 import torch
 from learners.problems import COST, LOSSES, expected_loss, latent_svm_value, problem, random_h, random_posterior, structural_svm
 
-from lvmdc.data import planted_motifs
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss, LabelLoss
+from lvmdc.sequences import planted_motifs
 from lvmdc.solvers import StructuredHinge, Truth, latent_block
 from lvmdc.solvers.choice import convex_solver
 

@@ -14,7 +14,7 @@ from learners.problems import (
     structural_svm,
 )
 
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, StructuredHinge, Truth
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from learners.problems import LOSSES, expected_loss, problem, random_h, random_posterior, structural_svm
 
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import FrankWolfe, StructuredHinge, Truth
-from lvmdc.solvers.visits import towards
+from lvmdc.solvers.frank_wolfe import towards
 
 
 def ready(which=0, n=30, C=5.0, dtype=torch.float64, **settings):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lvmdc import LSVM, Candidates, LabelLoss, OverlapLoss
-from lvmdc.data import split_by_class
+from lvmdc.samples import split_by_class
 from lvmdc.testing import random_candidates
 
 MAMMALS = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"

@@ -8,7 +8,7 @@ import torch
 from learners.problems import SharedWeights, problem
 
 from lvmdc import Candidates
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.segments import segment_sum
 from lvmdc.solvers.likelihood_start import ENTROPY, ClassCoordinates, Coordinates, _Problem, likelihood_posterior
 

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learners.problems import LOSSES, SharedWeights, problem, random_h, random_posterior
 
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import Point, StructuredHinge
-from lvmdc.solvers.line_search import line_search
+from lvmdc.solvers.one_slack import line_search
 
 
 def setting(seed, joint=None, h=None, C=5.0):

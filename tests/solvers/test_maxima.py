@@ -6,7 +6,7 @@ import torch
 
 from lvmdc import Candidates
 from lvmdc.segments import segment_argmax
-from lvmdc.solvers.maxima import missing, own_maxima
+from lvmdc.solvers.n_slack.kernels import missing, own_maxima
 
 M = 5  # planes that a sample can have
 

@@ -9,7 +9,7 @@ from learners.soft_references import m3e_slack
 from learners.soft_references import scores as by_class
 from references import SMALL
 
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.objective import slack as svm_slack
 from lvmdc.solvers.bundle import bundle
 from lvmdc.solvers.linear import LinearScores, Regularised

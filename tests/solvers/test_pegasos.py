@@ -16,7 +16,7 @@ from learners.problems import (
 )
 
 from lvmdc import DISC, LSVM, ConvergenceWarning
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import NSlack, Pegasos, StructuredHinge, Truth
 

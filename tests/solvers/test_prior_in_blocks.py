@@ -9,7 +9,7 @@ from learners.problems import LOSSES, SharedWeights, delta, problem
 from test_likelihood_start import by_hand
 
 from lvmdc.distributions import LogLinear
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import BoundLoss
 from lvmdc.solvers import PosteriorProblem, lbfgs, log_linear_lbfgs, ssd, subgradient
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior, posterior

@@ -9,14 +9,13 @@ from learners.problems import SharedWeights, delta_at, expected_loss, problem, r
 from scipy.optimize import minimize
 
 from lvmdc import Candidates
-from lvmdc.joint import ClassBlocks
+from lvmdc.feature_maps import ClassBlocks
 from lvmdc.solvers import bundle as bundle_module
 from lvmdc.solvers.bundle import bundle
-from lvmdc.solvers.descent import level, lower
+from lvmdc.solvers.lbfgs import level, lower, quasi_newton
 from lvmdc.solvers.likelihood import ExpectedLikelihood
 from lvmdc.solvers.linear import LinearScores, Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
-from lvmdc.solvers.quasi_newton import quasi_newton
 
 
 def likelihood(p, C, seed=0, joint=None):
@@ -135,7 +134,7 @@ def test_the_transpose_works_by_chunks(monkeypatch):
     p = problem(2, n=9, most=5)
     weights = torch.randn(p.candidates.n_candidates, 3, dtype=torch.float64)
     whole = LinearScores(p.candidates, ClassBlocks(3)).transpose(weights)
-    monkeypatch.setattr("lvmdc.mapped.CHUNK_NUMBERS", 2 * p.candidates.n_features)
+    monkeypatch.setattr("lvmdc.storage.mapped.CHUNK_NUMBERS", 2 * p.candidates.n_features)
     torch.testing.assert_close(LinearScores(p.candidates, ClassBlocks(3)).transpose(weights), whole)
 
 

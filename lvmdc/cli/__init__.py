@@ -1,0 +1,1 @@
+"""The commands: what scripts/*.py call."""

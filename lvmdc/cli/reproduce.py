@@ -1,0 +1,219 @@
+"""The protocol from a composed configuration, checked before any work."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from lvmdc.lightning.data import LatentDataModule
+from lvmdc.reporting.record import describe_run
+from lvmdc.reproduction import store as sessions
+from lvmdc.reproduction.chart import require
+from lvmdc.reproduction.plan import describe_plan, plan_runs
+from lvmdc.reproduction.problem import Problem
+from lvmdc.reproduction.protocol import Method, Protocol, Run, check_divisions
+from lvmdc.reproduction.report import Report, publish
+from lvmdc.reproduction.runner import do_runs
+from lvmdc.reproduction.store import Store, code_digest
+from lvmdc.reproduction.summary import Paper
+from lvmdc.vision.features.build import build_candidates
+from lvmdc.vision.metrics import recall
+
+
+def read_protocol(cfg: DictConfig) -> Protocol:
+    """What `configs/reproduce.yaml` and the chosen figure say is to be run.
+
+    >>> lsvm = {"learner": "lvmdc.LSVM", "grid": {"C": []}}
+    >>> cfg = {"methods": {"LSVM": lsvm}, "losses": {"label": {"_target_": "lvmdc.LabelLoss"}}, "settings": {"tol": 0.001}}
+    >>> cfg |= {"data": {"fraction": 0.6, "split_seed": 0}, "folds": 5, "seed": 0, "validation": {"folds": 1, "fraction": 0.75}}
+    >>> read_protocol(OmegaConf.create(cfg))
+    Traceback (most recent call last):
+    ValueError: methods.LSVM.grid.C must be a list of at least one value, but it is []
+    """
+    plain: dict[str, Any] = {name: _plain(cfg, name) for name in ("data", "methods", "losses", "settings", "validation", "folds", "seed")}
+    for name, value, unset in (
+        ("data.fold", plain["data"].get("fold", 0), 0),
+        ("data.val_fraction", plain["data"].get("val_fraction", 0), 0),
+    ):
+        if value != unset:
+            raise ValueError(
+                f"{name} must be left at {unset}, but it is {value}: a figure runs all of its folds, see folds= and validation="
+            )
+    methods = []
+    for name, part in plain["methods"].items():
+        if part is None:  # methods.Supervised=null leaves one out
+            continue
+        wrong = sorted(set(part) - {"learner", "settings", "grid"})
+        if wrong:
+            raise ValueError(f"methods.{name} must have learner, settings and grid, but it has {wrong[0]!r}")
+        method = Method(name, str(part.get("learner")), plain["settings"] | (part.get("settings") or {}), part.get("grid") or {})
+        methods.append(method)
+    validation = plain["validation"]
+    inner_settings = {} if validation.get("n_init") is None else {"n_init": validation["n_init"]}
+    losses = {name: spec for name, spec in plain["losses"].items() if spec is not None}
+    protocol = Protocol(
+        methods,
+        losses,
+        plain["folds"],
+        plain["data"]["fraction"],
+        plain["data"]["split_seed"],
+        plain["seed"],
+        validation["folds"],
+        validation["fraction"],
+        inner_settings,
+        bool(cfg.get("path", False)),
+    )
+    protocol.check()
+    return protocol
+
+
+def _plain(cfg: DictConfig, name: str) -> Any:
+    """A part of the configuration as plain data."""
+    return OmegaConf.to_container(cfg[name], resolve=True) if OmegaConf.is_config(cfg[name]) else cfg[name]
+
+
+def read_paper(cfg: DictConfig) -> Paper:
+    """The paper's numbers: loss → method → [mean, deviation], in percent.
+
+    >>> read_paper(OmegaConf.create({"paper": {"zero_one": {"LSVM": [64.82, 4.96]}}}))
+    {'zero_one': {'LSVM': (64.82, 4.96)}}
+    """
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    plain: Any = OmegaConf.to_container(cfg.paper, resolve=True)
+    for loss, methods in plain.items():
+        for method, pair in methods.items():
+            if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(v, int | float) for v in pair):
+                raise ValueError(f"paper.{loss}.{method} must be [mean, deviation], but it is {pair}")
+            found.setdefault(loss, {})[method] = (float(pair[0]), float(pair[1]))
+    return found
+
+
+def check_rest(cfg: DictConfig, protocol: Protocol) -> None:
+    """Refuse files that are not there, comparisons with what is not run, and numbers out of range."""
+    for path in cfg.needs:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"{path} does not exist: LVMDC_DATA must name the folder of the data sets; figure=demo needs none")
+    names = [method.name for method in protocol.methods]
+    for name in [cfg.compare, *cfg.against]:
+        if name is not None and name not in names and cfg.methods.get(name, 0) is not None:
+            raise ValueError(f"compare and against must be among the methods {', '.join(names)}, but {name} is not")
+    for name, least in (("n_jobs", 1), ("memory", 1), ("examples", 0)):
+        if cfg[name] is not None and cfg[name] < least:
+            raise ValueError(f"{name} must be at least {least}, but it is {cfg[name]}")
+
+
+# A figure of the paper from a composed configuration: the work of scripts/reproduce.py.
+
+log = logging.getLogger(__name__)
+EMBEDDED = ("cluttered_digits", "stick_actions")
+PASSING = ("publish=", "n_jobs=", "memory=", "run=", "redo=", "out=", "paths.", "extras.", "hydra")  # words that change no result
+
+
+class RunsFailed(RuntimeError):
+    """Some runs ended in an error; all others are done and reported."""
+
+
+def reproduce(cfg: DictConfig) -> Report:
+    """Do what is not done of a figure's runs, then write the figure, tables and pictures; at the end RunsFailed if some ended in errors."""
+    require("matplotlib", "scipy")
+    protocol, paper = read_protocol(cfg), read_paper(cfg)
+    check_rest(cfg, protocol)
+    folder, store = Path(cfg.out), Store(cfg.out)
+    data: LatentDataModule = instantiate(cfg.data, _convert_="all")
+    candidates = build_candidates(data.pictures, data.proposals, data.features, data.cache_dir, data.progress, data.prior)
+    problem = Problem.of(data.pictures, candidates)
+    runs = plan_runs(protocol, problem.key)
+    check_divisions({run.division for run in runs}, problem.y, problem.groups)
+    about = describe(data, problem, str(cfg.data.pictures._target_).rpartition(".")[2])
+    log.info("%s\n%s\n%s", cfg.title, about, describe_plan(protocol, runs))
+    if cfg.run:
+        do_missing(cfg, runs, problem, store)
+    names = [method.name for method in protocol.methods]
+    compare, against = (cfg.compare if cfg.compare in names else None), [name for name in cfg.against if name in names]
+    results = [(run, store.read(run)) for run in runs]
+    report = Report(cfg.name, cfg.title, about, command(sys.argv[1:]), protocol, paper, results, compare, against)
+    report.write(folder)
+    report.write_examples(folder, problem, data.pictures, cfg.examples)
+    log.info("\n%s\n", "\n\n".join(table.text() for table in report.tables()))
+    for name, place in (("figure", f"{cfg.name}.png"), ("table", "table.html"), ("examples", "examples.html"), ("all runs", "runs.csv")):
+        if (folder / place).exists():
+            log.info("%-9s %s", name, folder / place)
+    failed = [run for run in runs if store.failure(run).exists()]
+    if failed:
+        raise RunsFailed(f"{len(failed)} of {len(runs)} runs failed, and are tried again next time; {store.failure(failed[0])} says why")
+    if cfg.publish is not None:
+        lacking = sum(result is None for _, result in results)
+        if lacking:
+            raise ValueError(f"publish needs all {len(runs)} runs, but {lacking} of them are not done")
+        chart = (folder / f"{cfg.name}.png").read_bytes()
+        log.info("published %s", publish(cfg.publish, cfg.name, report.section(folder), chart))
+    return report
+
+
+def do_missing(cfg: DictConfig, runs: Sequence[Run], problem: Problem, store: Store) -> None:
+    """The runs that are not done yet, or, with `redo`, were done by other code."""
+    found = {run: store.read(run) for run in runs}
+    others = [run for run, result in found.items() if result is not None and result.get("code") != code_digest()]
+    if others and not cfg.redo:
+        log.warning("%d of the results are those of other code than this; redo=true does them again", len(others))
+    again = set(others) if cfg.redo else set()
+    left = list({run.key: run for run, result in found.items() if result is None or run in again}.values())
+    log.info("%d of them are done already, %d are left", len(runs) - len(left), len(left))
+    if not left:
+        return
+    samples = store.folder / f"samples-{problem.key[:16]}.npz"
+    problem.save(samples)
+    started = time.perf_counter()
+    try:
+        used = do_runs(left, str(samples), store, cfg.n_jobs, cfg.memory, cfg.extras.progress)
+    except KeyboardInterrupt:
+        done = sum(store.path(run).exists() for run in runs)
+        log.info(
+            "\ninterrupted; %d of %d runs are done and kept. To go on, say the same again: %s", done, len(runs), command(sys.argv[1:], ())
+        )
+        raise
+    finally:
+        samples.unlink(missing_ok=True)
+    session = sessions.Session(len(left), time.perf_counter() - started, used.peak, used.processes)
+    sessions.keep(store.folder, session, describe_run())
+    log.info("%s", session)
+
+
+def describe(data: LatentDataModule, problem: Problem, source: str) -> str:
+    """The data in a sentence; whether they are embedded is said."""
+    counts, c = problem.candidates.counts, problem.candidates
+    where = "embedded data, made from a seed" if source in EMBEDDED else "data on disk"
+    return (
+        f"Data: {source} ({where}), {len(problem)} pictures of {len(data.classes)} classes, {int(counts.min())} to {int(counts.max())}"
+        f" candidates of {c.n_features} features a picture, {float(counts.double().mean()):.1f} on average;"
+        f" {100 * recall(c, problem.truth):.1f} % of the pictures have one that overlaps the annotated box by half."
+    )
+
+
+def quoted(words: Sequence[str]) -> list[str]:
+    """Words of a command line with figure=1 as figure='1': Hydra takes a bare 1 for a number, which cannot name a choice.
+
+    >>> quoted(["-m", "figure=1,1_cnn", "C=[1]"])
+    ['-m', "figure='1',1_cnn", 'C=[1]']
+    """
+    return [re.sub(r"(?<=[=,])\d+(?=,|$)", r"'\g<0>'", word) if word.startswith("figure=") else word for word in words]
+
+
+def command(words: Sequence[str], without: tuple[str, ...] = PASSING) -> str:
+    """What to type to get the same results, less what changes none.
+
+    >>> command(["figure='1'", "n_jobs=4", "publish=docs"])
+    'python scripts/reproduce.py figure=1'
+    """
+    kept = (word for word in words if not word.startswith(without))
+    typed = (word.replace("'", "") if word.startswith("figure=") else word for word in kept)
+    return shlex.join(["python", "scripts/reproduce.py", *typed])

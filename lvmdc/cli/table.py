@@ -1,0 +1,65 @@
+"""The results of many runs in one table: means and deviations over folds and seeds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from lvmdc.cli.report import NAMES
+from lvmdc.reporting import Table, results_table
+from lvmdc.storage.arrays import read_json, read_text
+
+BRACKETS = 500  # in a list of settings; YAML takes long to read deep nesting
+REPEATS = ("data.fold", "seed", "method.seed", "data.split_seed")  # what makes a repetition, not another setting
+
+
+def collect(folder: str | Path) -> Table:
+    """A row for every setting of a sweep, (mean, deviation) over its repetitions; runs that did not finish are counted out."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} must be a folder of runs, but it {'is a file' if folder.exists() else 'does not exist'}")
+    groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
+    for results in sorted(folder.rglob("results.json")):
+        overrides = read_overrides(results.parent / ".hydra" / "overrides.yaml")
+        setting = tuple(sorted(word for word in overrides if word.split("=")[0] not in REPEATS))
+        groups[setting].append(read_results(results))
+    if not groups:
+        raise ValueError(f"{folder} holds no finished run: none of its folders has a results.json")
+    common = set.intersection(*(set(setting) for setting in groups))
+    rows: list[dict[str, object]] = []
+    for setting, found in groups.items():
+        row: dict[str, object] = {"setting": " ".join(w for w in setting if w not in common) or "all", "runs": len(found)}
+        for name, title in (NAMES | {"ap": "AP"}).items():
+            values = [100 * run[f"test/{name}"] for run in found if f"test/{name}" in run]
+            if values:
+                mean = float(np.mean(values))
+                row[f"{title} %"] = (mean, float(np.std(values, ddof=1))) if len(values) > 1 else mean
+        rows.append(row)
+    return results_table(rows)
+
+
+def read_results(path: Path) -> dict[str, float]:
+    """The measures that a run left behind, names and numbers; what is null there was not measured."""
+    found = read_json(path)
+    if not isinstance(found, dict) or not all(value is None or type(value) in (int, float) for value in found.values()):
+        raise ValueError(f"{path} must hold names and numbers, as a finished run writes them, but it does not")
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def read_overrides(path: Path) -> list[str]:
+    """The words of a run's command line, from the list that Hydra keeps of them."""
+    text = read_text(path)
+    try:
+        if sum(text.count(bracket) for bracket in "[{") > BRACKETS:
+            raise ValueError(f"it has more than {BRACKETS} brackets")
+        if any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in yaml.scan(text)):
+            raise ValueError("it has references, which may expand to many times their size")
+        words = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be a list of settings, as Hydra writes it, but: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(words, list) or not all(isinstance(word, str | int | float) for word in words):
+        raise ValueError(f"{path} must be a list of settings, as Hydra writes it, but it is not")
+    return [str(word) for word in words]

@@ -1,0 +1,236 @@
+"""What is random in an epoch depends on the epoch alone: a resumed run sees the same, and so does one over several ranks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from lvmdc import distributed
+from lvmdc.candidates import Candidates
+from lvmdc.priors.base import Prior
+from lvmdc.samples import CandidateSet, published_split, split_by_class
+from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.features.base import Features
+from lvmdc.vision.features.build import build_candidates, true_candidate
+from lvmdc.vision.features.kernel_map import KernelMap
+from lvmdc.vision.features.regions import Learned
+from lvmdc.vision.proposals.base import Proposals
+
+
+class ShuffledBatches(Sampler[list[int]]):
+    """All n samples once, in batches of `size`, in an order that `seed` settles: every rank goes through the same ones.
+
+    >>> batches = ShuffledBatches(5, 2)
+    >>> [len(batch) for batch in batches], sorted(sum(batches, [])), len(batches)
+    ([2, 2, 1], [0, 1, 2, 3, 4], 3)
+    """
+
+    def __init__(self, n: int, size: int):
+        if size < 1:
+            raise ValueError(f"batch_size must be at least 1, or None, but it is {size}")
+        self.n, self.size, self.seed = n, size, 0
+
+    def __len__(self) -> int:
+        return -(-self.n // self.size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = torch.randperm(self.n, generator=torch.Generator().manual_seed(self.seed))
+        yield from (batch.tolist() for batch in order.split(self.size))
+
+
+def epoch_seed(module: pl.LightningModule, seed: int, rank: int = 0) -> int:
+    """The seed of the current epoch, on a rank."""
+    key = [seed % 2**32, module.current_epoch, rank]
+    return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+
+def seed_batches(module: pl.LightningModule, seed: int) -> None:
+    """The order of the batches in this epoch."""
+    batches = getattr(module.trainer.train_dataloader, "batch_sampler", None)
+    if isinstance(batches, ShuffledBatches):
+        batches.seed = epoch_seed(module, seed)
+
+
+# From a data set, proposals and features to the samples of a training.
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Pictures, or whatever else, with their candidates, classes y (n,) and, where it is known, the true candidate h (n,): for pictures
+    the one nearest to the true box."""
+
+    items: PictureSet | CandidateSet
+    candidates: Candidates
+    y: Tensor
+    h: Tensor | None
+    divided: bool = False  # whether these are one rank's, and the other ranks have the others
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def subset(self, index: Tensor) -> Samples:
+        """Some of the samples, in that order."""
+        h = None if self.h is None else self.h[index]
+        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h)
+
+    def to(self, device: torch.device) -> Samples:
+        """The same on another device; the items stay where they are."""
+        h = None if self.h is None else self.h.to(device)
+        return replace(self, candidates=self.candidates.to(device), y=self.y.to(device), h=h)
+
+
+class LatentDataModule(pl.LightningDataModule):
+    """The training, validation and test samples of one fold.
+
+    Args:
+        pictures: the data set.
+        proposals: where its candidates are, or a function that makes proposals for a data set.
+        features: what they look like.
+        samples: in place of these three, a data set that makes its candidates itself. Where it came divided, `fold`, `fraction` and
+            `split_seed` divide only its training part, for validation.
+        fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests.
+        split: a file with the divisions that were published with the data (see `published_split`), of which `fold` chooses one.
+        val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
+        cache_dir: where candidates are kept between runs.
+        kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
+        prior: what is known of h from the image alone; with pictures only.
+        batch_size: samples in a mini-batch of the stochastic solver, of all ranks together; None: all of them at once, as the exact
+            solver needs.
+    """
+
+    def __init__(
+        self,
+        pictures: PictureSet | None = None,
+        proposals: Proposals | Callable[[PictureSet], Proposals] | None = None,
+        features: Features | None = None,
+        fold: int = 0,
+        fraction: float = 0.6,
+        split_seed: int = 0,
+        val_fraction: float = 0.0,
+        cache_dir: str | Path | None = None,
+        batch_size: int | None = None,
+        progress: bool = True,
+        samples: CandidateSet | None = None,
+        split: str | Path | None = None,
+        kernel_map: KernelMap | None = None,
+        prior: Prior | None = None,
+    ):
+        super().__init__()
+        if not 0 <= val_fraction < 1:
+            raise ValueError(f"val_fraction must lie in [0, 1), but it is {val_fraction}")
+        parts = (pictures, proposals, features)
+        if any((part is None) == (samples is None) for part in parts):
+            raise ValueError("data must be either pictures with proposals and features, or samples, which need none of them")
+        self.prior = prior or None  # a group that is empty says none
+        if self.prior is not None and samples is not None:
+            raise ValueError("prior is computed from images, but the data are samples, which have none; use prior=none")
+        self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
+        if pictures is not None and proposals is not None and features is not None:
+            self.pictures, self.features = pictures, features
+            self.proposals = proposals if isinstance(proposals, Proposals) else proposals(pictures)
+        self.fold, self.fraction, self.split_seed, self.val_fraction, self.batch_size = fold, fraction, split_seed, val_fraction, batch_size
+        self.kernel_map = kernel_map or None  # a group that is empty says none
+        self.train: Samples | None = None
+        self.val: Samples | None = None
+        self.test: Samples | None = None
+
+    @property
+    def items(self) -> PictureSet | CandidateSet:
+        """All that is learned from and tested with."""
+        return self.pictures if self.samples is None else self.samples
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, by index."""
+        return self.items.classes
+
+    def setup(self, stage: str | None = None) -> None:
+        """The candidates of everything, and the division into parts; once, whatever the stage."""
+        if self.train is not None:
+            return
+        everything = self._of_pictures() if self.samples is None else self._of_samples(self.samples)
+        train, test = self._division(everything)
+        held_out = train[:0]
+        if self.val_fraction > 0:
+            groups = None if everything.items.groups is None else everything.items.groups[train]
+            keep, out = split_by_class(everything.y[train], 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
+            train, held_out = train[keep], train[out]
+        if self.kernel_map is not None:
+            self.kernel_map.fit(everything.candidates.subset(train))  # and on nothing else
+        self.test = self._own(everything, test, "test")
+        self.val = self._own(everything, held_out, "validation") if len(held_out) else None
+        self.train = self._own_training(everything, train)
+
+    @property
+    def divides(self) -> bool:
+        """Whether every rank holds some of the samples; where features are learned, each looks at all pictures."""
+        return not isinstance(getattr(self, "features", None), Learned)
+
+    def _own(self, everything: Samples, index: Tensor, name: str) -> Samples:
+        """The samples that this rank measures by; every rank has some of all classes."""
+        rank, world = distributed.ranks() if self.divides else (0, 1)
+        if len(index) < world:
+            raise ValueError(f"the {name} part of {len(index)} samples cannot be divided over {world} ranks")
+        return replace(self._mapped(everything.subset(index[rank::world])), divided=world > 1)
+
+    def _own_training(self, everything: Samples, index: Tensor) -> Samples:
+        """The samples that this rank learns from."""
+        at = distributed.place(everything.candidates.counts[index]) if self.divides else None
+        if at is None:
+            return self._mapped(everything.subset(index))
+        own = self._mapped(everything.subset(index[at.samples[at.rank] : at.samples[at.rank + 1]]))
+        own.candidates.shard = at
+        return replace(own, divided=True)
+
+    def _mapped(self, samples: Samples) -> Samples:
+        return samples if self.kernel_map is None else replace(samples, candidates=self.kernel_map(samples.candidates))
+
+    def _of_samples(self, samples: CandidateSet) -> Samples:
+        return Samples(samples, samples.candidates(), samples.y, samples.h)
+
+    def _of_pictures(self) -> Samples:
+        """From the cache, where it has them."""
+        candidates = build_candidates(self.pictures, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
+        h = None
+        if self.pictures.boxes is not None:
+            h, overlap = true_candidate(candidates, self.pictures.boxes)
+            a_picture, found = candidates.n_candidates / len(candidates), 100 * float((overlap >= 0.5).double().mean())
+            log.info("proposals: %.1f boxes a picture, %.1f %% of the true boxes found at IoU 0.5", a_picture, found)
+        return Samples(self.pictures, candidates, self.pictures.y, h)
+
+    def _division(self, everything: Samples) -> tuple[Tensor, Tensor]:
+        """As it was published, as the data came, or else at random by class."""
+        items = everything.items
+        if self.split is not None:
+            return published_split(self.split, self.fold, items.names)
+        if isinstance(items, CandidateSet) and items.division is not None:
+            return items.division
+        return split_by_class(everything.y, self.fraction, self.fold, self.split_seed, items.groups)
+
+    def train_dataloader(self) -> DataLoader:
+        """Indices into the training samples of all ranks: those of a mini-batch, or all of them."""
+        assert self.train is not None
+        index = torch.arange(distributed.n_samples(self.train.candidates))
+        if self.batch_size is None:
+            return DataLoader([index], batch_size=None)  # type: ignore[arg-type]
+        batches = ShuffledBatches(len(index), self.batch_size)
+        return DataLoader(index, batch_sampler=batches, collate_fn=torch.stack)  # type: ignore[arg-type]
+
+    def val_dataloader(self) -> list[DataLoader]:
+        """The whole validation part as one batch of indices; nothing where there is none."""
+        return [] if self.val is None else [DataLoader([torch.arange(len(self.val))], batch_size=None)]  # type: ignore[arg-type]
+
+    def test_dataloader(self) -> DataLoader:
+        """The whole test part as one batch of indices."""
+        assert self.test is not None
+        return DataLoader([torch.arange(len(self.test))], batch_size=None)  # type: ignore[arg-type]

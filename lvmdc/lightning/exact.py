@@ -1,0 +1,71 @@
+"""The exact solver under Lightning: one epoch is one outer iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions import LinearPrediction
+from lvmdc.learners import LatentLearner, Supervised
+from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
+
+
+class ExactModule(LatentModule):
+    """Calls `learner.step()` once an epoch: w by CCCP and the cutting plane, then θ; stops by the learner's own rule."""
+
+    def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
+        super().__init__(learner, config)
+        if learner.n_init > 1:
+            raise ValueError(f"method.n_init must be 1 here, but it is {learner.n_init}: train several starts with -m seed=0,1,…")
+        # NOTE: ModelCheckpoint writes nothing unless an optimizer steps, so one steps over a parameter that nothing reads.
+        self.counter = torch.nn.Parameter(torch.zeros(1))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD([self.counter], lr=0.0)
+
+    def check_over_ranks(self) -> None:
+        self.learner.check_over_ranks()
+
+    def on_fit_start(self) -> None:
+        """Before a checkpoint is restored, after the device is known. Over several ranks `train` is this rank's part."""
+        train = self.data.train
+        assert train is not None
+        candidates = train.candidates.to(self.device)
+        self.learner.n_classes = len(self.data.classes)
+        self.learner.begin(candidates, train.y, h=train.h if isinstance(self.learner, Supervised) else None)
+        if self._restored is not None:
+            self.learner.load_state_dict(self._restored)
+
+    _restored: dict[str, Any] | None = None
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self._restored = checkpoint[CHECKPOINT_KEY]["learned"]
+
+    def training_step(self, batch: Tensor, batch_idx: int) -> None:
+        if not self.learner.finished_:  # a finished run that is resumed has nothing left to do
+            self.log_row(self.learner.step())
+        self.optimizers().step()  # type: ignore[union-attr]
+        if self.learner.finished_:
+            self.trainer.should_stop = True
+
+    def on_train_end(self) -> None:
+        if self.trainer.is_global_zero:
+            self.learner.warn_if_unfinished()
+
+    def prediction(self, candidates: Candidates) -> LinearPrediction:
+        return self.learner.prediction(candidates)
+
+    def posterior(self, candidates: Candidates, y: Tensor) -> Tensor:
+        return self.learner.predict_latent_proba(candidates, y)
+
+    def history(self) -> list[dict[str, float]]:
+        return self.learner.history_
+
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        self.learner.load_state_dict(learned)
+
+    def learned(self) -> dict[str, Any]:
+        return self.learner.state_dict()

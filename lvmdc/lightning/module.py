@@ -1,0 +1,148 @@
+"""How good predictions are: loss, class error, localisation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from lvmdc.candidates import Candidates
+from lvmdc.distributions import Prediction
+from lvmdc.learners import LatentLearner
+from lvmdc.lightning.data import LatentDataModule, Samples
+from lvmdc.lightning.validation import check_features
+from lvmdc.losses import Loss
+from lvmdc.losses.overlap import box_iou
+from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.features.base import Features
+from lvmdc.vision.metrics.localisation import overlaps
+
+
+def evaluate(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, float]:
+    """Measures of predictions y_hat (n,), h_hat (n,): `error` of the class and, where the truth of h is known, the mean `loss`,
+    for pictures `corloc`, the share of them whose box overlaps the true one by half, and the mean `overlap`, for others `latent_error`,
+    the share of those whose class has a latent variable for which another h than the true one is predicted, and, where candidates have
+    boxes, the mean `overlap` of the two. Where each rank has some of the samples, all ranks call it, and the means are over all samples."""
+    values = {name: v.double() for name, v in of_samples(samples, loss, y_hat, h_hat).items()}
+    sums = torch.tensor([[float(v.sum()), len(v)] for v in values.values()], dtype=torch.float64, device=y_hat.device)
+    if samples.divided:
+        dist.all_reduce(sums)
+    return {name: total / n for name, (total, n) in zip(values, sums.tolist(), strict=True) if n}
+
+
+def of_samples(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, Tensor]:
+    """The measures of each of the samples that have them."""
+    found = {"error": samples.y != y_hat}
+    if samples.h is None:
+        return found
+    found["loss"] = loss.between(samples.candidates, samples.y, samples.h, y_hat, h_hat)
+    if not isinstance(samples.items, PictureSet):
+        latent = torch.tensor(samples.items.latent, device=y_hat.device)
+        has_h, c = latent[samples.y].nonzero().flatten(), samples.candidates
+        none = ~latent[y_hat[has_h]]  # a class without h finds none
+        found["latent_error"] = (h_hat != samples.h)[has_h].logical_or(none)
+        if c.boxes is not None:
+            iou = box_iou(c.boxes[c.rows(h_hat)], c.boxes[c.rows(samples.h)])[has_h]
+            found["overlap"] = iou.masked_fill(none, 0.0)
+        return found
+    assert samples.items.boxes is not None  # or h would not be known
+    found["overlap"] = overlaps(samples.candidates, h_hat, samples.items.boxes.to(y_hat.device))
+    found["corloc"] = found["overlap"] >= 0.5
+    return found
+
+
+# What the exact and the stochastic LightningModule share.
+
+CHECKPOINT_KEY = "lvmdc"  # what a checkpoint holds of ours, beside Lightning's own
+
+
+class LatentModule(pl.LightningModule, ABC):
+    """A training of P_w and P_θ under Lightning: logging, evaluation and checkpoints of tensors and plain data.
+
+    Args:
+        learner: the method with its loss and hyperparameters.
+        config: the composed configuration as plain data, kept in the checkpoint so that it says how to use itself.
+    """
+
+    learns_features: bool = False  # or takes them as the data have them
+
+    def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
+        super().__init__()
+        self.automatic_optimization = False
+        self.learner, self.config = learner, config or {}
+        self.classes: list[str] = []
+
+    @property
+    def data(self) -> LatentDataModule:
+        """The data module of the trainer."""
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        assert isinstance(data, LatentDataModule)
+        return data
+
+    @abstractmethod
+    def prediction(self, candidates: Candidates) -> Prediction:
+        """P_w as it stands."""
+
+    @abstractmethod
+    def posterior(self, candidates: Candidates, y: Tensor) -> Tensor:
+        """(T,): P_θ(h | x, y) as it stands."""
+
+    @abstractmethod
+    def history(self) -> list[dict[str, float]]:
+        """One row an epoch: the objective by its terms and what else was measured."""
+
+    def check_over_ranks(self) -> None:
+        """Refuse what cannot be learned over several ranks, before they start."""
+
+    def setup(self, stage: str) -> None:
+        self.classes = self.data.classes
+        check_features(self.data, self.learns_features)
+
+    def described(self, samples: Samples) -> Samples:
+        """The samples as this module sees them: their candidates with the features that it takes."""
+        return samples
+
+    def describer(self, features: Features) -> Features:
+        """What describes other pictures for it, given what described those of its data."""
+        return features
+
+    def measure(self, samples: Samples) -> dict[str, float]:
+        """Loss, class error and localisation on samples."""
+        samples = self.described(samples).to(self.device)
+        with torch.autocast(self.device.type, enabled=False):  # scores in half precision would tie
+            return evaluate(samples, self.learner.loss_, *self.prediction(samples.candidates).predict(samples.candidates))
+
+    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
+        assert self.data.val is not None
+        self._log_measures("val", self.measure(self.data.val), len(batch))
+
+    def test_step(self, batch: Tensor, batch_idx: int) -> None:
+        assert self.data.test is not None
+        self._log_measures("test", self.measure(self.data.test), len(batch))
+
+    def _log_measures(self, part: str, measures: dict[str, float], n: int) -> None:
+        self.log_dict({f"{part}/{name}": value for name, value in measures.items()}, batch_size=n, prog_bar=part == "val")
+
+    def log_row(self, row: dict[str, float]) -> None:
+        """A row of the history to the loggers, its objective to the progress bar."""
+        shown = {f"train/{name}": float(value) for name, value in row.items() if name != "iteration"}
+        self.log_dict(shown, on_step=False, on_epoch=True, batch_size=1)
+        self.log("objective", float(row["objective"]), prog_bar=True, logger=False, on_step=False, on_epoch=True, batch_size=1)
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def learned(self) -> dict[str, Any]:
+        """What was learned, as tensors and plain data."""
+
+    @abstractmethod
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        """Take up what `learned` gave, to predict or to go on."""
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        kind = {"module": type(self).__name__, "config": self.config, "classes": list(self.classes)}
+        checkpoint[CHECKPOINT_KEY] = kind | {"learned": self.learned()}

@@ -1,0 +1,204 @@
+"""Other views of a picture, with its boxes where they then are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from lvmdc.candidates import Candidates
+from lvmdc.lightning.data import Samples
+from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.features.regions import LengthNorm, RegionNetwork
+
+
+class Augmentation:
+    """A random view of a picture: mirrored, larger or smaller, in other colours. Which candidate is which stays the same, so that losses,
+    starts and the truth do.
+
+    Args:
+        flip: how often left and right are exchanged. 0 where that makes another class, as of digits.
+        scale: the least and the most that sides are multiplied by.
+        colour: how far brightness, contrast and saturation may go from 1.
+
+    >>> pixels, boxes = torch.zeros(3, 8, 16, dtype=torch.uint8), torch.tensor([[0.0, 0.0, 4.0, 8.0]])
+    >>> Augmentation(flip=1.0, scale=(2.0, 2.0))(pixels, boxes, step=8)[1]
+    tensor([[24.,  0., 32., 16.]])
+    """
+
+    def __init__(self, flip: float = 0.5, scale: tuple[float, float] = (0.8, 1.25), colour: float = 0.2):
+        if not 0 <= flip <= 1:
+            raise ValueError(f"flip must lie in 0..1, but it is {flip}")
+        if not 0 < scale[0] <= scale[1]:
+            raise ValueError(f"scale must be (least, most) with 0 < least ≤ most, but it is {tuple(scale)}")
+        if not 0 <= colour < 1:
+            raise ValueError(f"colour must lie in 0..1, but it is {colour}")
+        self.flip, self.scale, self.colour = flip, (float(scale[0]), float(scale[1])), colour
+
+    @property
+    def only_mirrors(self) -> bool:
+        """Whether there are but two views: the picture and its mirror image."""
+        return self.scale == (1.0, 1.0) and not self.colour
+
+    def __call__(self, pixels: Tensor, boxes: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Pixels (3, h, w) in 0..255 and boxes (m, 4) of a view whose sides are multiples of `step`; drawn from torch's generator."""
+        from torchvision import tv_tensors  # torchvision takes as long to load as torch itself
+        from torchvision.transforms import v2
+
+        height, width = pixels.shape[-2:]
+        least, most = self.scale
+        factor = least * (most / least) ** float(torch.rand(()))
+        size = [max(step, step * round(side * factor / step)) for side in (height, width)]
+        changes: list[torch.nn.Module] = [v2.RandomHorizontalFlip(self.flip)]
+        if size != [height, width]:
+            changes.append(v2.Resize(size, antialias=True))
+        if self.colour:
+            changes.append(v2.ColorJitter(self.colour, self.colour, self.colour))
+        places = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))
+        image, moved = v2.Compose(changes)(tv_tensors.Image(pixels), places)
+        return image.as_subclass(Tensor), moved.as_subclass(Tensor)
+
+
+# Pictures as a network takes them, kept from one epoch to the next.
+
+LIMIT = 1 << 30  # bytes of pictures that stay in memory; the others are read anew
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture as `RegionNetwork` takes it.
+
+    Args:
+        picture: its pixels, or what the frozen part of the network made of them.
+        width: of these pixels.
+        factors: (4,) that corners of boxes in the picture are multiplied by to be among these pixels.
+        mirrored: whether left and right are exchanged.
+
+    >>> View(torch.zeros(3, 4, 8), width=8, factors=torch.full((4,), 0.5), mirrored=True).places(torch.tensor([[0.0, 2.0, 4.0, 8.0]]))
+    tensor([[6., 1., 8., 4.]])
+    """
+
+    picture: Tensor
+    width: int
+    factors: Tensor
+    mirrored: bool = False
+
+    def places(self, boxes: Tensor) -> Tensor:
+        """Where the boxes (m, 4) of the picture are then."""
+        places = boxes.to(torch.float32) * self.factors
+        if not self.mirrored:
+            return places
+        x1, y1, x2, y2 = places.unbind(1)
+        return torch.stack([self.width - x2, y1, self.width - x1, y2], dim=1)
+
+
+class KeptPictures:
+    """Views of pictures for a network, made once while there is room for them.
+
+    Args:
+        network: whose frozen part, where it has one, is not to run again for a picture that it has seen.
+
+    >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, frozen="layers.5")
+    >>> kept = KeptPictures(network)
+    >>> kept.begun(PictureSet([torch.zeros(24, 32, dtype=torch.uint8).numpy()], ["digit"], [0]), 0).picture.shape
+    torch.Size([32, 24, 32])
+    """
+
+    def __init__(self, network: RegionNetwork):
+        self.network = network
+        self._views: dict[tuple[str, int, bool, bool], View] = {}
+        self._bytes = 0
+
+    def pixels(self, items: PictureSet, i: int) -> View:
+        """Picture i at the size that the network takes."""
+        return self._view(items, i, begin=False, mirrored=False)
+
+    def begun(self, items: PictureSet, i: int, mirrored: bool = False) -> View:
+        """Picture i, or its mirror image, as the frozen part of the network leaves it."""
+        return self._view(items, i, begin=self.network.frozen is not None, mirrored=mirrored)
+
+    def _view(self, items: PictureSet, i: int, begin: bool, mirrored: bool) -> View:
+        key = (items.names[i], id(items.sources[i]), begin, mirrored)  # a part of a set has the very same sources
+        if key not in self._views:
+            image = items.image(i)
+            pixels, _ = self.network.prepare(image, torch.zeros(0, 4))
+            height, width = pixels.shape[1:]
+            pixels = pixels.flip(2) if mirrored else pixels
+            view = View(
+                self.network.begin(pixels).cpu() if begin else pixels,
+                width,
+                torch.tensor([width / image.width, height / image.height] * 2),
+                mirrored,
+            )
+            size = view.picture.numel() * view.picture.element_size()
+            if self._bytes + size > LIMIT:
+                return view
+            self._views[key] = view
+            self._bytes += size
+        return self._views[key]
+
+
+# From pictures to candidates that a network describes, for a batch with gradients or for a whole set without.
+
+TOGETHER = 4  # pictures that are described at once, where there is no gradient
+
+
+class RegionFeatures:
+    """Samples of pictures with boxes, described by a `RegionNetwork` as it is."""
+
+    def __init__(self, network: RegionNetwork):
+        self.network, self.kept = network, KeptPictures(network)
+
+    def __call__(self, samples: Samples, augmentation: Augmentation | None = None) -> Candidates:
+        """The candidates with features, and those of Φ if it has its own, that have derivatives in the network's weights."""
+        psi, phi = self.network(*self._views(samples, augmentation))
+        return self._candidates(samples, psi, phi)
+
+    @torch.no_grad()
+    def describe(self, samples: Samples, calibrate: bool = False, progress: bool = False) -> Candidates:
+        """The same of a whole set, without derivatives, on the CPU. With `calibrate`, the set settles the length of the features."""
+        network = self.network.eval()
+        psi, phi = [], []
+        for part in tqdm(self._parts(samples), desc="features", unit="batch", disable=not progress, leave=False):
+            one, two = network.pool(*self._views(part))
+            psi.append(one.cpu())
+            phi += [] if two is None else [two.cpu()]
+        found = [self._settled(network.length, torch.cat(psi), calibrate)]
+        found += [self._settled(network.theta_length, torch.cat(phi), calibrate)] if network.theta_length is not None else []
+        return self._candidates(samples, found[0], found[1] if len(found) > 1 else None)
+
+    @staticmethod
+    def _settled(norm: LengthNorm, x: Tensor, calibrate: bool) -> Tensor:
+        if calibrate:
+            norm.calibrate(x.double().square().sum(dim=1).mean())
+        return norm(x)
+
+    def _parts(self, samples: Samples) -> list[Samples]:
+        return [samples.subset(index) for index in torch.arange(len(samples)).split(TOGETHER)]
+
+    def _views(self, samples: Samples, augmentation: Augmentation | None = None) -> tuple[list[Tensor], list[Tensor]]:
+        items, boxes = samples.items, samples.candidates.boxes
+        if not isinstance(items, PictureSet) or boxes is None:
+            raise ValueError("a network that learns from pixels needs pictures with boxes, but the data have none; use solver=stochastic")
+        views = []
+        for i, own in enumerate(boxes.cpu().split(samples.candidates.counts.tolist())):
+            if augmentation is None or (self.network.frozen is not None and augmentation.only_mirrors):
+                mirrored = augmentation is not None and bool(torch.rand(()) < augmentation.flip)
+                view = self.kept.begun(items, i, mirrored)
+                views.append((view.picture, view.places(own)))
+            else:
+                view = self.kept.pixels(items, i)
+                pixels, places = augmentation(view.picture, view.places(own), self.network.stride)
+                views.append((self.network.begin(pixels), places))
+        return [picture for picture, _ in views], [places for _, places in views]
+
+    @staticmethod
+    def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:
+        c = samples.candidates
+        try:
+            features = psi.float() if psi.dtype != torch.float64 else psi
+            return Candidates(features, c.counts, c.boxes, None if phi is None else phi.to(psi.dtype), c.prior)
+        except ValueError as error:
+            raise ValueError(f"the network's {error}; a lower rate of solver.optimizer_backbone may help") from None

@@ -1,0 +1,189 @@
+"""What the configuration of a checkpoint may construct: a registry, since a checkpoint may come from anyone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, TypeVar
+
+from torch import nn, optim
+
+# Everything of lvmdc that configs/ can put into the parts of a checkpoint that are made again: method, solver, data, proposals, features,
+# detection. Functions are listed one by one; they read or make data sets, or make a network.
+CONFIGURED = (
+    *("lvmdc.DISC", "lvmdc.EM", "lvmdc.ILSVM", "lvmdc.LSVM", "lvmdc.M3E", "lvmdc.SoftDISC", "lvmdc.Supervised"),
+    *("lvmdc.CostLoss", "lvmdc.LabelLoss", "lvmdc.OverlapLoss", "lvmdc.ZeroOneLoss"),
+    *("lvmdc.ClassBlocks", "lvmdc.sequences.MotifMap"),
+    *(
+        "lvmdc.lightning.AlternatingModule",
+        "lvmdc.lightning.EndToEndModule",
+        "lvmdc.lightning.ExactModule",
+        "lvmdc.lightning.StochasticModule",
+    ),
+    *("lvmdc.lightning.LatentDataModule", "lvmdc.lightning.detection_data.DetectionData"),
+    *("lvmdc.lightning.region_features.Augmentation", "lvmdc.lightning.mlp"),
+    "lvmdc.vision.detection.Detector",
+    *("lvmdc.vision.features.CNN", "lvmdc.vision.features.Concatenated", "lvmdc.vision.features.FileFeatures", "lvmdc.vision.features.HOG"),
+    *("lvmdc.vision.features.KernelMap", "lvmdc.vision.features.Learned", "lvmdc.vision.features.RegionNetwork"),
+    *("lvmdc.vision.proposals.FileProposals", "lvmdc.vision.proposals.FileProposals.for_pictures", "lvmdc.vision.proposals.JitteredBoxes"),
+    *("lvmdc.vision.proposals.JitteredBoxes.around", "lvmdc.vision.proposals.PeopleBoxes", "lvmdc.vision.proposals.SelectiveSearch"),
+    "lvmdc.vision.proposals.WindowGrid",
+    *("lvmdc.priors.CentrePrior", "lvmdc.priors.ObjectnessPrior", "lvmdc.priors.ProductPrior"),
+    *(
+        "lvmdc.vision.datasets.as_scenes",
+        "lvmdc.vision.datasets.cluttered_digits",
+        "lvmdc.vision.datasets.coco",
+        "lvmdc.vision.datasets.coco_scenes",
+        "lvmdc.vision.datasets.digit_scenes",
+    ),
+    *(
+        "lvmdc.vision.datasets.folder",
+        "lvmdc.vision.datasets.mammals",
+        "lvmdc.vision.datasets.mnist",
+        "lvmdc.sequences.motif",
+        "lvmdc.sequences.planted_motifs",
+    ),
+    *(
+        "lvmdc.vision.datasets.rotated_digits",
+        "lvmdc.vision.datasets.stick_actions",
+        "lvmdc.vision.datasets.voc_action",
+        "lvmdc.vision.datasets.voc_detection",
+    ),
+)
+TORCH = ("torch.nn", "torch.optim")  # their modules, optimizers and schedulers
+KINDS = (nn.Module, optim.Optimizer, optim.lr_scheduler.LRScheduler)
+SPECIAL = ("_target_", "_args_", "_partial_", "_convert_")
+DEPTH = 30  # of a configuration; ours have six levels
+
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+
+def trust(target: Target) -> Target:
+    """Let checkpoints construct a class of your own, which their configuration names by its module; usable as a decorator.
+
+    Call it in the program that reads the checkpoint: a checkpoint cannot add to the registry.
+
+    >>> from lvmdc import OverlapLoss
+    >>> @trust
+    ... class MyLoss(OverlapLoss):
+    ...     pass
+    >>> type(construct({"_target_": f"{MyLoss.__module__}.MyLoss"}, "a.ckpt")).__name__
+    'MyLoss'
+    """
+    _registry()[f"{target.__module__}.{target.__qualname__}"] = target
+    return target
+
+
+def construct(config: Any, where: str) -> Any:
+    """Make what a configuration from a checkpoint names, if the registry has all of it. Nothing else is imported, called or resolved.
+
+    The keys `_target_`, `_args_` and `_partial_` mean what they mean to Hydra, at any depth.
+
+    Args:
+        config: plain data, as `check_plain` says.
+        where: the file that it is from, for messages.
+
+    >>> construct({"_target_": "lvmdc.OverlapLoss"}, "a.ckpt")
+    OverlapLoss()
+    >>> construct({"_target_": "os.system", "command": "true"}, "a.ckpt")
+    Traceback (most recent call last):
+    ValueError: a.ckpt asks for os.system, which is not a part of lvmdc or torch that a checkpoint may construct, and is not run
+    """
+    check_plain(config, where)
+    for name in _targets(config):
+        _found(name, where)  # all of them before the first is run
+    return _made(config, where)
+
+
+def check_plain(config: Any, where: str, name: str = "its configuration", depth: int = 0) -> None:
+    """Refuse what is not plain data: tables with names, lists, text, numbers. Interpolations such as `${oc.env:HOME}` are refused, too.
+
+    >>> check_plain({"C": 1.0, "path": "${oc.env:HOME}"}, "a.ckpt")
+    Traceback (most recent call last):
+    ValueError: a.ckpt: its configuration has an interpolation at path, ${oc.env:HOME}, which is not resolved
+    """
+    if depth > DEPTH:
+        raise ValueError(f"{where}: its configuration is nested more than {DEPTH} levels deep")
+    if isinstance(config, dict):
+        for key, value in config.items():
+            if not isinstance(key, str | int) or "${" in str(key):
+                raise ValueError(f"{where}: its configuration must have plain names, but one is {str(key)[:60]!r}")
+            check_plain(value, where, str(key) if depth == 0 else f"{name}.{key}", depth + 1)
+    elif isinstance(config, list):
+        for i, value in enumerate(config):
+            check_plain(value, where, f"{name}[{i}]", depth + 1)
+    elif isinstance(config, str) and "${" in config:
+        raise ValueError(f"{where}: its configuration has an interpolation at {name}, {config[:60]}, which is not resolved")
+    elif config is not None and type(config) not in (str, int, float, bool):
+        raise ValueError(f"{where}: its configuration must hold plain data, but {name} is of type {type(config).__name__}")
+
+
+def _targets(config: Any) -> list[Any]:
+    if isinstance(config, dict):
+        own = [config["_target_"]] if "_target_" in config else []
+        return own + [name for value in config.values() for name in _targets(value)]
+    return [name for value in config for name in _targets(value)] if isinstance(config, list) else []
+
+
+def _found(name: Any, where: str) -> Callable[..., Any]:
+    if isinstance(name, str):
+        target = _registry().get(name) or _of_torch(name)
+        if target is not None:
+            return target
+    what = "which is not a part of lvmdc or torch that a checkpoint may construct, and is not run"
+    raise ValueError(f"{where} asks for {str(name)[:100]}, {what}")
+
+
+def _of_torch(name: str) -> Callable[..., Any] | None:
+    """A class of torch.nn or torch.optim by its name, found where it is defined or exported, and in no module that these import."""
+    place, _, last = name.rpartition(".")
+    module = sys.modules.get(place) if any(place == root or place.startswith(f"{root}.") for root in TORCH) else None
+    found = None if module is None else vars(module).get(last)
+    ours = isinstance(found, type) and issubclass(found, KINDS) and found.__module__.startswith(tuple(f"{root}." for root in TORCH))
+    return found if ours else None
+
+
+@cache
+def _registry() -> dict[str, Callable[..., Any]]:
+    """By every name that lvmdc itself gives them: `lvmdc.DISC`, `lvmdc.learners.DISC`, `lvmdc.learners.disc.DISC`."""
+    names: dict[str, Callable[..., Any]] = {}
+    for name in CONFIGURED:
+        target: Any = import_module("lvmdc")
+        for step in name.split(".")[
+            1:
+        ]:  # a name of a package before the module of the same name: lvmdc.vision.datasets.coco is the function
+            target = getattr(target, step) if hasattr(target, step) else import_module(f"{target.__name__}.{step}")
+        names[name] = target
+        first, _, method = target.__qualname__.partition(".")
+        packages = target.__module__.split(".")
+        for i in range(1, len(packages) + 1):
+            place = ".".join(packages[:i])
+            holder = vars(sys.modules[place]).get(first)
+            if holder is not None and (getattr(holder, method, None) if method else holder) == target:
+                names[f"{place}.{target.__qualname__}"] = target
+    return names
+
+
+def _made(node: Any, where: str) -> Any:
+    if isinstance(node, list):
+        return [_made(value, where) for value in node]
+    if not isinstance(node, dict):
+        return node
+    if "_target_" not in node:
+        return {key: _made(value, where) for key, value in node.items()}
+    target, later, arguments = _found(node["_target_"], where), node.get("_partial_", False), node.get("_args_", [])
+    if not isinstance(later, bool) or not isinstance(arguments, list) or "_recursive_" in node:
+        raise ValueError(f"{where}: {node['_target_']} must have a list _args_, a switch _partial_ and no _recursive_, if any of them")
+    args = [_made(value, where) for value in arguments]
+    settings = {str(key): _made(value, where) for key, value in node.items() if key not in SPECIAL}
+    if later:
+        return partial(target, *args, **settings)
+    try:
+        return target(*args, **settings)
+    except (ValueError, OSError):  # a sentence already
+        raise
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{where}: {node['_target_']} cannot be made with its settings: {reason}") from error

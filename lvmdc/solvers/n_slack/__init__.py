@@ -1,0 +1,1 @@
+"""The n-slack dual for (14): every sample keeps its own planes."""

@@ -1,0 +1,1 @@
+"""Files: atomic writes, arrays in npz files, and arrays that are mapped from disk."""

@@ -1,0 +1,1 @@
+"""Images: data sets, proposals, features, detection and its metrics."""

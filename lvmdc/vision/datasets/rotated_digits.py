@@ -1,0 +1,234 @@
+"""Pictures that were turned by an angle nobody tells."""
+
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Self
+
+import cv2
+import numpy as np
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.candidates import Candidates
+from lvmdc.samples import CandidateSet
+from lvmdc.storage.arrays import read_bytes
+
+TILE = 40  # pixels of one candidate in a drawing
+ROTATIONS = tuple(range(-60, 61, 12))  # degrees: eleven
+
+
+def turned(pictures: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
+    """Square pictures (n, s, s) turned counter-clockwise about their middle, each by its own angle or all by one; black comes in.
+
+    >>> turned(np.array([[[1.0, 0.0], [0.0, 0.0]]], np.float32), 90).round().tolist()
+    [[[0.0, 0.0], [1.0, 0.0]]]
+    """
+    side = pictures.shape[1]
+    middle = ((side - 1) / 2, (side - 1) / 2)
+    angles = np.broadcast_to(degrees, len(pictures)).astype(float)
+    matrices = {angle: cv2.getRotationMatrix2D(middle, angle, 1.0) for angle in set(angles.tolist())}
+    out = np.empty_like(pictures)
+    for i, angle in enumerate(angles.tolist()):
+        out[i] = cv2.warpAffine(pictures[i], matrices[angle], (side, side), flags=cv2.INTER_LINEAR)
+    return out
+
+
+class RotationSet(CandidateSet):
+    """Pictures x with their class y; h is which of the angles the picture was turned by.
+
+    w·Ψ(x, y, h) = w_y·R_h(x) / ‖R_h(x)‖, where R_h turns a picture back by the angle h: the features of candidate h are the pixels of the
+    picture turned back by that angle, as a vector of length one. Turned back by the right angle it stands upright, and one weight a pixel
+    and class will do.
+
+    Args:
+        pictures: (n, s, s) grey values in 0..1, as they are seen.
+        rotations: degrees, counter-clockwise.
+
+    What else is as in `CandidateSet`.
+
+    >>> RotationSet(np.ones((2, 4, 4)), ["1", "7"], [0, 1]).candidates()
+    Candidates(2 samples, 22 candidates of 16 features, torch.float32, cpu)
+    """
+
+    def __init__(
+        self,
+        pictures: np.ndarray,
+        classes: Sequence[str],
+        y: ArrayLike,
+        h: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        groups: ArrayLike | None = None,
+        division: tuple[ArrayLike, ArrayLike] | None = None,
+        rotations: Sequence[float] = ROTATIONS,
+    ):
+        super().__init__(classes, y, h, names, groups, division)
+        if pictures.ndim != 3 or pictures.shape[1] != pictures.shape[2] or len(pictures) != len(self):
+            raise ValueError(f"pictures must have shape ({len(self)}, s, s), but it has shape {pictures.shape}")
+        self.pictures, self.rotations = pictures.astype(np.float32), list(rotations)
+
+    def candidates(self) -> Candidates:
+        n, side, m = len(self), self.pictures.shape[1], len(self.rotations)
+        features = np.empty((n, m, side * side), np.float32)
+        for j, angle in enumerate(self.rotations):
+            features[:, j] = turned(self.pictures, -angle).reshape(n, -1)
+        features /= np.maximum(np.linalg.norm(features, axis=2, keepdims=True), 1e-12)
+        return Candidates(features.reshape(n * m, -1), [m] * n)
+
+    def image(self, i: int) -> Image.Image:
+        sheet = Image.new("L", (TILE * len(self.rotations), TILE))
+        for j, angle in enumerate(self.rotations):
+            pixels = np.rint(255 * turned(self.pictures[i : i + 1], -angle)[0].clip(0, 1)).astype(np.uint8)
+            sheet.paste(Image.fromarray(pixels).resize((TILE, TILE), Image.Resampling.BICUBIC), (TILE * j, 0))
+        return sheet.convert("RGB")
+
+    def places(self, i: int) -> Tensor:
+        left = TILE * torch.arange(len(self.rotations), dtype=torch.float32)
+        return torch.stack([left, torch.zeros_like(left), left + TILE, torch.full_like(left, TILE)], dim=1)
+
+    def subset(self, index: ArrayLike) -> Self:
+        part = super().subset(index)
+        part.pictures = self.pictures[as_tensor(index).reshape(-1).numpy()]
+        return part
+
+
+def turned_at_random(pictures: np.ndarray, seed: int, rotations: Sequence[float] = ROTATIONS) -> tuple[np.ndarray, np.ndarray]:
+    """Each picture (s, s) turned by one of the angles, and which one it was; picture i is turned alike whatever n is.
+
+    >>> turned_at_random(np.ones((3, 4, 4), np.float32), seed=0)[1].shape
+    (3,)
+    """
+    h = np.array([np.random.default_rng([seed, i]).integers(len(rotations)) for i in range(len(pictures))])
+    return turned(pictures, np.asarray(rotations, float)[h]), h
+
+
+def checked_pair(pair: Sequence[int]) -> list[int]:
+    """The digits to tell apart, refused if they are not different digits.
+
+    >>> checked_pair((1, 7))
+    [1, 7]
+    """
+    digits = list(pair)
+    if len(digits) < 2 or len(set(digits)) != len(digits) or not all(isinstance(d, int) and 0 <= d <= 9 for d in digits):
+        raise ValueError(f"pair must be two or more different digits in 0..9, such as [1,7], but it is {digits}")
+    return digits
+
+
+# Embedded digit recognition: real handwritten digits, each turned by an unknown angle.
+
+CANVAS, DIGIT = 20, 14  # pixels: the digit keeps its corners when it is turned
+
+
+def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int = 120) -> RotationSet:
+    """scikit-learn's handwritten digits of two classes (or more), each turned by one of eleven angles from −60° to 60°.
+
+    Which digit it is, is told; by which angle it was turned, is not. The 8 × 8 pixels are enlarged to 14 × 14 in the middle of 20 × 20.
+    With more samples than a class has digits, digits come again, turned by another angle; `groups` tells which samples share one.
+
+    >>> digits = rotated_digits(per_class=3)
+    >>> digits, digits.h.shape
+    (RotationSet(6 samples of 2 classes), torch.Size([6]))
+    """
+    digits = checked_pair(pair)
+    if per_class < 1:
+        raise ValueError(f"per_class must be at least 1, but it is {per_class}")
+    data = load_digits()
+    pictures, h, y, groups = [], [], [], []
+    for k, digit in enumerate(digits):
+        own = np.flatnonzero(data.target == digit)
+        chosen = np.resize(np.random.default_rng([seed, digit]).permutation(own), per_class)
+        upright = np.zeros((per_class, CANVAS, CANVAS), np.float32)
+        edge = (CANVAS - DIGIT) // 2
+        for i, which in enumerate(chosen):
+            scaled = cv2.resize((data.images[which] / 16).astype(np.float32), (DIGIT, DIGIT), interpolation=cv2.INTER_CUBIC)
+            upright[i, edge : edge + DIGIT, edge : edge + DIGIT] = scaled.clip(0, 1)
+        seen, angle = turned_at_random(upright, seed * 10 + digit)
+        pictures.append(seen)
+        h.append(angle)
+        y += [k] * per_class
+        groups.append(chosen)
+    names = [f"digit {digits[k]} number {i % per_class}" for i, k in enumerate(y)]
+    return RotationSet(np.concatenate(pictures), [str(d) for d in digits], y, np.concatenate(h), names, np.concatenate(groups))
+
+
+# MNIST digits from their idx files, each turned by an unknown angle.
+
+PARTS = ("train", "t10k")  # to train with, to test with
+
+
+def mnist(path: str | Path, pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int | None = 1000) -> RotationSet:
+    """The digits of two classes (or more) from `path/train-images-idx3-ubyte` and its like, plain or `.gz`, divided as they came.
+
+    Each is turned by one of eleven angles from −60° to 60°, as in `rotated_digits`.
+
+    Args:
+        per_class: how many of each class are taken from each part, the first ones; None: all.
+
+    >>> mnist("nowhere")
+    Traceback (most recent call last):
+    FileNotFoundError: nowhere must hold train-images-idx3-ubyte, or the same with .gz, but it does not
+    """
+    digits = checked_pair(pair)
+    if per_class is not None and per_class < 1:
+        raise ValueError(f"per_class must be at least 1, or null for all, but it is {per_class}")
+    pixels, labels, names, sizes = [], [], [], []
+    for part in PARTS:
+        images, target = _part(Path(path), part)
+        chosen = np.sort(np.concatenate([np.flatnonzero(target == digit)[:per_class] for digit in digits]))
+        if len(chosen) == 0:
+            raise ValueError(f"{path} must hold digits {digits}, but {part}-labels-idx1-ubyte names none of them")
+        pixels.append(images[chosen].astype(np.float32) / 255)
+        labels.append(target[chosen])
+        names += [f"{part} {i}" for i in chosen]
+        sizes.append(len(chosen))
+    seen, h = turned_at_random(np.concatenate(pixels), seed)
+    y = [digits.index(int(label)) for label in np.concatenate(labels)]
+    division = np.arange(sizes[0]), sizes[0] + np.arange(sizes[1])
+    return RotationSet(seen, [str(d) for d in digits], y, h, names, None, division)
+
+
+def read_idx(path: str | Path) -> np.ndarray:
+    """The array of an idx file of bytes, plain or `.gz`; one that is cut short, or of another kind, is refused by name.
+
+    The format: two zero bytes, 8 for unsigned bytes, the number of dimensions, each of them as four bytes, highest first, then the data.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "two").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 7]))
+    ...     read_idx(f"{folder}/two")
+    array([5, 7], dtype=uint8)
+    """
+    path = Path(path)
+    data = read_bytes(path)
+    if len(data) < 4 or data[:3] != b"\0\0\x08":
+        raise ValueError(f"{path} must be an idx file of unsigned bytes, which begins with 0, 0, 8, but it begins with {list(data[:3])}")
+    if not 1 <= data[3] <= 4:
+        raise ValueError(f"{path} must have one to four dimensions, but it has {data[3]}")
+    head = 4 + 4 * data[3]
+    shape = tuple(int.from_bytes(data[k : k + 4], "big") for k in range(4, head, 4))
+    if len(data) != head + prod(shape):
+        raise ValueError(f"{path} must hold {prod(shape)} bytes for its shape {shape}, but it holds {max(0, len(data) - head)}")
+    return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
+
+
+def _part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    found = []
+    for kind, dimensions in (("images", 3), ("labels", 1)):
+        stem = f"{part}-{kind}-idx{dimensions}-ubyte"
+        file = next((f for f in (root / stem, root / f"{stem}.gz") if f.is_file()), None)
+        if file is None:
+            raise FileNotFoundError(f"{root} must hold {stem}, or the same with .gz, but it does not")
+        array = read_idx(file)
+        if array.ndim != dimensions or (dimensions == 3 and not 2 <= array.shape[1] == array.shape[2] <= 1024):
+            expected = "(n, s, s) with s from 2 to 1024" if dimensions == 3 else "(n,)"
+            raise ValueError(f"{file} must have shape {expected}, but it has shape {array.shape}")
+        found.append(array)
+    images, labels = found
+    if len(images) != len(labels):
+        raise ValueError(f"{file} must have one label for each of the {len(images)} {part} images, but it has {len(labels)}")
+    if len(labels) and labels.max() > 9:
+        raise ValueError(f"{file} must hold digits from 0 to 9, but it holds {labels.max()}")
+    return images, labels

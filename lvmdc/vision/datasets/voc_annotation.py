@@ -1,0 +1,206 @@
+"""Lists of pictures, and the files of a devkit, of PASCAL VOC."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from lvmdc.storage.arrays import read_text
+
+
+def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number and the words of each line of a list that is not empty."""
+    if not path.is_file():
+        raise FileNotFoundError(f"the list {path} does not exist")
+    lines = read_text(path).splitlines()
+    return ((i, line.split()) for i, line in enumerate(lines, start=1) if line.strip())
+
+
+def listed(path: Path) -> list[str]:
+    """The pictures that a list names, each once: it may have a line for every object.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "train.txt").write_text("2011_1 1\\n2011_1 2\\n2011_7 1\\n")
+    ...     listed(Path(folder, "train.txt"))
+    ['2011_1', '2011_7']
+    """
+    keys = list(dict.fromkeys(words[0] for _, words in rows_of(path)))
+    if not keys:
+        raise ValueError(f"{path} must name the pictures of the split, but it is empty")
+    outside = [key for key in keys if Path(key).name != key or "\\" in key or not key.isprintable() or len(key) > 200]
+    if outside:
+        raise ValueError(f"{path} must name pictures without their folder, but it has {outside[0][:80]!r}")
+    return keys
+
+
+def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Path]:
+    """The file of each picture in a folder of the devkit; those that are missing are named, with the lists that have them.
+
+    >>> voc_files(Path("nowhere"), ["2011_1"], ".jpg", "train.txt")
+    Traceback (most recent call last):
+    FileNotFoundError: train.txt names nowhere/2011_1.jpg, which does not exist (1 of 1 files are missing in nowhere)
+    """
+    files = [folder / f"{key}{suffix}" for key in keys]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{lists} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} files are missing in {folder})"
+        )
+    return files
+
+
+# One annotation file of PASCAL VOC: the objects in a picture, and what people do.
+
+DEPTH = 20  # of the elements of an annotation; VOC has four levels
+CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+@dataclass(frozen=True)
+class Person:
+    """An annotated person: its number among the objects of the picture, from 1; its box in pixels; its actions, None where not told."""
+
+    number: int
+    box: tuple[float, float, float, float]
+    actions: frozenset[str] | None
+
+    @property
+    def area(self) -> float:
+        """Width times height of the box."""
+        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
+
+
+def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
+    """The people that an annotation file has boxes for, in its order.
+
+    VOC counts pixels from 1 and both ends of a box are inside it, so that x1 = xmin − 1 and x2 = xmax here. A box may reach over the
+    edge of its picture by one pixel, as VOC's rounding does, and is cut there.
+
+    Args:
+        path: `Annotations/<picture>.xml`.
+        size: width and height of the picture itself.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "a.xml")
+    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    ...     person = f"<object><name>person</name>{box}<actions><running>1</running><other>0</other></actions></object>"
+    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{person}</annotation>")
+    ...     read_people(file, (6, 4))
+    [Person(number=1, box=(0.0, 1.0, 3.0, 4.0), actions=frozenset({'running'}))]
+    """
+    return [Person(o.number, o.box, o.actions) for o in read_objects(path, size, "person")]
+
+
+@dataclass(frozen=True)
+class VocObject:
+    """An annotated object: its number in the picture, from 1; its class; its box in pixels; flags; actions, None where not told."""
+
+    number: int
+    name: str
+    box: tuple[float, float, float, float]
+    difficult: bool
+    truncated: bool
+    actions: frozenset[str] | None
+
+
+def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> list[VocObject]:
+    """The objects of an annotation file, in its order; with `only`, those of that name. Flags that a file does not have are false.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "a.xml")
+    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    ...     cow = f"<object><name>cow</name><difficult>1</difficult>{box}</object>"
+    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{cow}</annotation>")
+    ...     read_objects(file, (6, 4))
+    [VocObject(number=1, name='cow', box=(0.0, 1.0, 3.0, 4.0), difficult=True, truncated=False, actions=None)]
+    """
+    root = _parsed(path)
+    _check_size(path, root, size)
+    found = []
+    for number, item in enumerate(root.iter("object"), start=1):
+        name, where = (item.findtext("name") or "").strip(), f"{path}: object {number}"
+        if not name:
+            raise ValueError(f"{where} must have a name, but it has none")
+        if only is None or name == only:
+            difficult, truncated = (_flag(item.findtext(flag), flag, where) for flag in ("difficult", "truncated"))
+            found.append(VocObject(number, name, _box(item, size, where), difficult, truncated, _actions(item, where)))
+    return found
+
+
+def _parsed(path: Path) -> ElementTree.Element:
+    """The root of an XML file. Document types are refused, since entities may expand to many times their size; nesting is limited."""
+    builder, depth = ElementTree.TreeBuilder(), 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > DEPTH:
+            raise ValueError(f"{path} is nested more than {DEPTH} levels deep, which no annotation is")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    def refuse(*declaration: object) -> None:
+        raise ValueError(f"{path} declares a document type, which annotations do not have, and which is not read")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    try:
+        with path.open("rb") as file:
+            parser.ParseFile(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"the annotation file {path} does not exist") from None
+    except expat.ExpatError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not valid XML: {expat.ErrorString(error.code)}") from None
+    except LookupError as error:  # an encoding that does not exist
+        raise ValueError(f"{path}: not valid XML: {error}") from None
+    except ValueError as error:
+        raise error if str(path) in str(error) else ValueError(f"{path}: not valid XML: {error}") from None
+    return builder.close()
+
+
+def _flag(said: str | None, name: str, where: str) -> bool:
+    text = (said or "0").strip()
+    if text not in ("0", "1"):
+        raise ValueError(f"{where}: {name} must be 0 or 1, but it is {text!r}")
+    return text == "1"
+
+
+def _check_size(path: Path, root: ElementTree.Element, size: tuple[int, int]) -> None:
+    said = root.findtext("size/width"), root.findtext("size/height")
+    if said != (None, None) and tuple(_number(value) for value in said) != size:
+        raise ValueError(f"{path} is for a picture of {said[0]} by {said[1]} pixels, but the picture is {size[0]} by {size[1]}")
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return math.nan
+
+
+def _box(item: ElementTree.Element, size: tuple[int, int], where: str) -> tuple[float, float, float, float]:
+    said: Sequence[str | None] = [item.findtext(f"bndbox/{corner}") for corner in CORNERS]
+    xmin, ymin, xmax, ymax = (_number(value) for value in said)
+    for corner, value, text in zip(CORNERS, (xmin, ymin, xmax, ymax), said, strict=True):
+        if not math.isfinite(value):
+            raise ValueError(f"{where}: {corner} of its bndbox must be a number, but it is {text!r}")
+    x1, y1, x2, y2 = xmin - 1, ymin - 1, xmax, ymax
+    box = max(x1, 0.0), max(y1, 0.0), min(x2, size[0]), min(y2, size[1])
+    if min(x1, y1) < -1 or x2 > size[0] + 1 or y2 > size[1] + 1 or box[2] <= box[0] or box[3] <= box[1]:
+        corners = ", ".join(f"{value:g}" for value in (xmin, ymin, xmax, ymax))
+        raise ValueError(f"{where}: its box {corners} must lie inside the picture, which is {size[0]} by {size[1]} pixels")
+    return box
+
+
+def _actions(item: ElementTree.Element, where: str) -> frozenset[str] | None:
+    actions = item.find("actions")
+    return None if actions is None else frozenset(a.tag for a in actions if _flag(a.text, a.tag, where))

@@ -1,0 +1,160 @@
+"""The candidate that stands for the true box."""
+
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from lvmdc import distributed
+from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes
+from lvmdc.candidates import Candidates
+from lvmdc.losses.overlap import box_iou
+from lvmdc.priors.base import Prior
+from lvmdc.segments import segment_argmax
+from lvmdc.vision.datasets.images import Sources
+from lvmdc.vision.features.base import Features
+from lvmdc.vision.features.cache import cache_key, cache_path, cached, make_in_pieces
+from lvmdc.vision.proposals.base import Proposals
+
+
+def true_candidate(candidates: Candidates, boxes: ArrayLike) -> tuple[Tensor, Tensor]:
+    """(n,) the candidate of best overlap with each sample's true box, the first of several that tie, and (n,) that overlap.
+
+    >>> import torch
+    >>> candidates = Candidates(torch.zeros(3, 1), [2, 1], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [0, 0, 4, 4]])
+    >>> true_candidate(candidates, [[1, 0, 3, 2], [0, 0, 4, 2]])
+    (tensor([1, 0]), tensor([1.0000, 0.5000]))
+    """
+    if candidates.boxes is None:
+        raise ValueError("candidates must have boxes, but candidates.boxes is None")
+    truth = as_tensor(boxes).to(candidates.boxes)
+    if truth.shape != (len(candidates), 4):
+        raise ValueError(f"boxes must have shape ({len(candidates)}, 4), one a sample, but it has shape {tuple(truth.shape)}")
+    overlap = box_iou(candidates.boxes, truth[candidates.sample])  # (T,)
+    rows = segment_argmax(overlap, candidates.counts)
+    return candidates.index(rows), overlap[rows]
+
+
+# From pictures to candidates, one picture after the other.
+
+
+class Describer:
+    """Makes candidates of pictures, all with features of one length; what breaks its word is refused with the picture.
+
+    >>> from lvmdc.vision.datasets import cluttered_digits
+    >>> from lvmdc.vision.features import HOG
+    >>> from lvmdc.vision.proposals import WindowGrid
+    >>> Describer(cluttered_digits(per_class=1), WindowGrid(), HOG())([4, 0])
+    Candidates(2 samples, 50 candidates of 324 features, boxes, torch.float32, cpu)
+    """
+
+    def __init__(self, pictures: Sources, proposals: Proposals, features: Features, prior: Prior | None = None):
+        self.pictures, self.proposals, self.features, self.prior = pictures, proposals, features, prior
+        self._length: int | None = None
+
+    def __call__(self, which: Iterable[int]) -> Candidates:
+        """The candidates of some pictures, in that order."""
+        described, placed, counts, weights = _Rows(), _Rows(), [], []
+        for i in which:
+            boxes, numbers, likely = self._one(i)
+            described.append(numbers)
+            placed.append(boxes)
+            counts.append(len(boxes))
+            weights += [] if likely is None else [likely]
+        return Candidates(described.all(), counts, placed.all(), prior=torch.cat(weights) if weights else None)
+
+    def _one(self, i: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(m, 4), (m, d), (m,): the boxes of a picture, their features and log weights."""
+        image, name = self.pictures.image(i), self.pictures.names[i]
+        boxes = self.proposals.boxes(image, name)
+        if boxes.dim() != 2 or boxes.shape[1] != 4 or len(boxes) == 0:
+            raise ValueError(f"{self.proposals!r} must give {name} boxes of shape (m, 4) with m ≥ 1, but gave shape {tuple(boxes.shape)}")
+        numbers = self.features.describe_named(image, name, boxes)
+        self._length = self._length or numbers.shape[-1]
+        expected = (len(boxes), self._length)
+        if numbers.shape != expected:
+            raise ValueError(f"{self.features!r} must give {name} features of shape {expected}, but gave shape {tuple(numbers.shape)}")
+        try:
+            checked_boxes(boxes, len(boxes))
+            check_finite("features", numbers)
+            weights = None if self.prior is None else self.prior(image, boxes)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return boxes, numbers, weights
+
+
+class _Rows:
+    """Rows that come bit by bit. Joined from a list at the end they would stand in memory twice; here a quarter is spare at most."""
+
+    def __init__(self) -> None:
+        self.length, self._used, self._held = 0, 0, np.empty((0, 0), np.float32)
+
+    def append(self, rows: Tensor) -> None:
+        if self.length == 0:
+            self.length, self._held = rows.shape[1], np.empty(rows.shape, rows.numpy(force=True).dtype)
+        end = self._used + len(rows)
+        if end > len(self._held):
+            # Grows in place where the system can move pages rather than copy them; nothing else refers to the array.
+            self._held.resize((max(end, len(self._held) * 5 // 4), self.length), refcheck=False)
+        self._held[self._used : end] = rows.numpy(force=True)
+        self._used = end
+
+    def all(self) -> Tensor:
+        """Everything, once: the array is handed over."""
+        self._held.resize((self._used, self.length), refcheck=False)
+        return torch.from_numpy(self._held)
+
+
+# From pictures to candidates: proposals, features, and the cache on disk.
+
+log = logging.getLogger(__name__)
+
+
+def build_candidates(
+    pictures: Sources,
+    proposals: Proposals,
+    features: Features,
+    cache_dir: str | Path | None = None,
+    progress: bool = True,
+    prior: Prior | None = None,
+) -> Candidates:
+    """The candidates of every picture: where `proposals` says, looking as `features` says, and as likely before learning as `prior` says.
+
+    With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the pictures' contents
+    and all settings: it is read again only for the same inputs. A cache file that is damaged is named in a warning and made anew.
+    The work is done and kept in pieces of a few pictures: one that is killed loses a piece, and what is larger than memory is never in it.
+    Over the ranks of torch.distributed each makes some of the pieces, and they meet in the cache, which all of them must share;
+    without a cache each makes all, in memory.
+
+    >>> from lvmdc.vision.datasets import cluttered_digits
+    >>> from lvmdc.vision.features import HOG
+    >>> from lvmdc.vision.proposals import WindowGrid
+    >>> build_candidates(cluttered_digits(per_class=1), WindowGrid(), HOG(), progress=False)
+    Candidates(6 samples, 150 candidates of 324 features, boxes, torch.float32, cpu)
+    """
+    describe, n = Describer(pictures, proposals, features, prior), len(pictures)
+    if cache_dir is None:
+        return describe(tqdm(range(n), desc="candidates", unit="picture", disable=not progress))
+    _check_writable(Path(cache_dir))
+    path = cache_path(cache_dir, cache_key(pictures, proposals, features, prior))
+    found = cached(path, n) if distributed.ranks()[0] == 0 else None
+    if distributed.told_by_first(found is not None):
+        log.info("read the candidates from the cache %s", path)
+        return Candidates.load(path) if found is None else found
+    made = make_in_pieces(path, n, describe, progress)
+    log.info("kept the candidates in the cache %s", path)
+    return made
+
+
+def _check_writable(directory: Path) -> None:
+    """Refuse a folder that cannot take the result, before hours are spent on it."""
+    if directory.exists() and not directory.is_dir():
+        raise NotADirectoryError(f"cache_dir must be a folder, but {directory} is a file")
+    directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(f"cache_dir must be a folder that can be written to, but {directory} cannot")

@@ -1,0 +1,144 @@
+"""What a pretrained convolutional network sees in a window."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, normalize
+
+from lvmdc.vision.features.backbone import OFFLINE, load_backbone
+from lvmdc.vision.features.base import Features, pixel_corners
+
+STEP = 32  # pixels: sides are multiples of it, so that no map has part of a cell
+SCALES = {"crop": 0.25, "roi": 0.7}
+LENGTH = 8.0  # what these make of the windows of photographs
+
+
+class CNN(Features):
+    """The mean of a network's last map over each window; 1,280 numbers with EfficientNet-Lite0, whose weights come by pip.
+
+    `mode="crop"` runs the network once a window, on its own pixels resized to `size` × `size`. `mode="roi"` runs it once a picture, scaled
+    to `longer_side`, and takes the map under each window by RoIAlign (He, Gkioxari, Dollár, Girshick: Mask R-CNN. ICCV 2017): faster where
+    windows are many, and a window then also knows what is around it.
+
+    Args:
+        backbone: efficientnet_lite0, or a classifier of torchvision.
+        mode: "crop" or "roi".
+        size: side in pixels that crops are brought to, a multiple of 32.
+        longer_side: pixels of the longer side of a picture in mode "roi", a multiple of 32. The other side follows, in multiples of 32.
+        stride: which map: the last one with a cell to so many pixels. Maps of a smaller stride are finer and know less of classes.
+        grid: means over grid × grid parts of the window rather than the whole; so many times more numbers.
+        scale: factor on the numbers. None: 1/4 for crops and 0.7 for regions, with which the numbers of EfficientNet-Lite0 for windows of
+            photographs have about the length 8, as HOG has, and C near 1 suits both. With `normalise` the length of the whole
+            picture's; None: 8.
+        normalise: None: numbers as long as they come, which tells objects from background where a picture's windows are of one size.
+            Where they are of all sizes it tells their size first: small windows have fewer cells to average and are longer (mode "roi":
+            those below 2 % of the picture twice as long as those above 30 %), so that w·φ is largest for the smallest. A number γ: the
+            numbers of each window are divided by their own length and multiplied by `scale` aᵞ, a the window's part of the picture's
+            area. With γ = 0 all are as long, and a part of an object scores as the whole does; with γ = 1 a window counts like the sum
+            over its cells, and grows as long as they speak for the class. 1/4 lies between.
+        weights: "default": those trained on ImageNet, from pip or, for networks of torchvision, by download; the path of a state dict; or
+            None: random ones, always the same.
+        batch_size: crops that go through the network at once. 16 is quickest on a CPU, whose caches it fills; a GPU likes more.
+        device: where the network runs; None: where torch makes tensors by default. The features come back to the CPU.
+
+    >>> windows = torch.tensor([[0.0, 0.0, 40.0, 30.0], [10.0, 0.0, 64.0, 48.0]])
+    >>> CNN("mobilenet_v3_small", size=64, weights=None).describe(Image.new("RGB", (64, 48), "green"), windows).shape
+    torch.Size([2, 576])
+    """
+
+    def __init__(
+        self,
+        backbone: str = OFFLINE,
+        mode: str = "crop",
+        size: int = 128,
+        longer_side: int = 448,
+        stride: int = 32,
+        grid: int = 1,
+        scale: float | None = None,
+        weights: str | Path | None = "default",
+        batch_size: int = 16,
+        device: str | torch.device | None = None,
+        normalise: float | None = None,
+    ):
+        if mode not in SCALES:
+            raise ValueError(f"mode must be 'crop' or 'roi', but it is {mode!r}")
+        for name, side in (("size", size), ("longer_side", longer_side)):
+            if side < STEP or side % STEP:
+                raise ValueError(f"{name} must be a multiple of {STEP} pixels, but it is {side}")
+        if grid < 1 or batch_size < 1:
+            raise ValueError(f"grid and batch_size must be at least 1, but they are {grid} and {batch_size}")
+        if scale is not None and not scale > 0:
+            raise ValueError(f"scale must be positive, but it is {scale}")
+        if normalise is not None and not 0 <= normalise < float("inf"):
+            raise ValueError(f"normalise must be at least 0, or None, but it is {normalise}")
+        self.backbone, self.mode, self.size, self.longer_side, self.grid = backbone, mode, size, longer_side, grid
+        usual = SCALES[mode] if normalise is None else LENGTH
+        self.scale, self.normalise, self.batch_size = usual if scale is None else scale, normalise, batch_size
+        self.device = torch.get_default_device() if device is None else torch.device(device)
+        self.network = load_backbone(backbone, weights, stride)
+        # Convolutions are quicker on pixels that keep their channels together.
+        self.trunk = self.network.trunk.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        colours = torch.tensor([self.network.mean, self.network.std], device=self.device)[..., None, None]
+        self._mean, self._std = 255 * colours
+
+    @property
+    def n_features(self) -> int:
+        """d: the channels of the map, for each part of the grid.
+
+        >>> CNN("mobilenet_v3_small", grid=2, weights=None).n_features
+        2304
+        """
+        return self.network.channels * self.grid**2
+
+    @torch.inference_mode()
+    def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
+        image, corners = image.convert("RGB"), pixel_corners(image, boxes)
+        numbers = self._of_crops(image, corners) if self.mode == "crop" else self._of_regions(image, boxes)
+        if self.normalise is not None:
+            share = (boxes[:, 2:] - boxes[:, :2]).to(numbers).prod(dim=1) / (image.width * image.height)
+            return (self.scale * share[:, None] ** self.normalise * normalize(numbers)).cpu()
+        # A grid of means is as long as one mean for every part that it has on a side.
+        return (self.scale / self.grid * numbers).cpu()
+
+    def settings(self) -> dict[str, Any]:
+        """The device and the size of a batch are not among them: they change the numbers by rounding alone."""
+        return {
+            "backbone": self.backbone,
+            "weights": self.network.digest[:16],
+            "mode": self.mode,
+            **({"size": self.size} if self.mode == "crop" else {"longer_side": self.longer_side}),
+            "stride": self.network.stride,
+            "grid": self.grid,
+            "scale": self.scale,
+            # Left out where nothing is normalised, as in caches from before there was a choice.
+            **({} if self.normalise is None else {"normalise": self.normalise}),
+        }
+
+    def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:
+        means = []
+        for start in range(0, len(corners), self.batch_size):
+            # Cut first: resizing by a box of the picture would take in pixels next to it.
+            crops = [
+                image.crop(corner).resize((self.size, self.size), Image.Resampling.BILINEAR)
+                for corner in corners[start:][: self.batch_size]
+            ]
+            means.append(adaptive_avg_pool2d(self._map(crops), self.grid).flatten(1))
+        return torch.cat(means)
+
+    def _of_regions(self, image: Image.Image, boxes: Tensor) -> Tensor:
+        from torchvision.ops import roi_align  # torchvision takes as long to load as torch itself
+
+        factor = self.longer_side / max(image.size)
+        width, height = (max(STEP, STEP * round(side * factor / STEP)) for side in image.size)
+        scaled = image.resize((width, height), Image.Resampling.BILINEAR)
+        places = boxes.to(self.device, torch.float32) * torch.tensor([width / image.width, height / image.height] * 2, device=self.device)
+        return roi_align(self._map([scaled]).contiguous(), [places], self.grid, 1 / self.network.stride, aligned=True).flatten(1)
+
+    def _map(self, images: list[Image.Image]) -> Tensor:
+        """(n, channels, height / stride, width / stride) of pictures of one size."""
+        pixels = torch.from_numpy(np.stack([np.asarray(image) for image in images])).to(self.device)
+        return self.trunk((pixels.permute(0, 3, 1, 2).to(torch.float32) - self._mean) / self._std)

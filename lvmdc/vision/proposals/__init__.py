@@ -1,0 +1,11 @@
+"""Where the candidates of a picture come from."""
+
+from lvmdc.boxes import distinct
+from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.file import FileProposals, save_proposals
+from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.jitter import JitteredBoxes
+from lvmdc.vision.proposals.people import PeopleBoxes
+from lvmdc.vision.proposals.selective_search import SelectiveSearch
+
+__all__ = ["FileProposals", "JitteredBoxes", "PeopleBoxes", "Proposals", "SelectiveSearch", "WindowGrid", "distinct", "save_proposals"]

@@ -1,0 +1,179 @@
+"""Bad input gets one clear sentence, before any long work."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hydra.errors import HydraException
+from PIL import Image
+from processes import train_script
+
+from lvmdc.cli.errors import check_types, explain
+from lvmdc.cli.evaluate import find_pictures
+from lvmdc.cli.train import train
+from lvmdc.lightning.checkpoint import read_checkpoint
+from lvmdc.lightning.trusted import construct
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.ranks
+def test_mistake_on_the_command_line_ends_in_one_sentence_without_a_traceback(tmp_path):
+    code, shown = train_script(tmp_path, "experiment=object_detectoin").end()
+    assert code != 0
+    assert shown.strip().splitlines()[-1].startswith("error: experiment=object_detectoin is not one of")
+    assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("experiment=object_detectoin", "did you mean 'object_detection'"),
+        ("method.CC=1", "there is no option 'method.CC': did you mean 'method.C'"),
+        ("methd=lsvm", "there is no option 'methd': did you mean 'method'"),
+        ("loss=overlp", "loss=overlp is not one of label, overlap, zero_one: did you mean 'overlap'"),
+    ],
+)
+def test_misspelt_option_is_refused_with_the_nearest_right_name(override, sentence, config):
+    with pytest.raises(HydraException) as caught:
+        config("train", override)
+    assert sentence in explain(caught.value, ROOT / "configs")
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("seed=abc", "seed must be an integer, but it is 'abc'"),
+        ("data.fold=1.5", "data.fold must be an integer, but it is 1.5"),
+        ("method.tol=small", "method.tol must be a number, but it is 'small'"),
+        ("test=perhaps", "test must be true or false, but it is 'perhaps'"),
+    ],
+)
+def test_setting_of_another_type_is_refused(override, sentence, config):
+    with pytest.raises(ValueError, match=sentence):
+        check_types(config("train", "experiment=object_detection", override), ROOT / "configs")
+
+
+@pytest.mark.slow
+def test_every_shipped_experiment_has_settings_of_the_right_types(config):
+    for i, path in enumerate(sorted((ROOT / "configs" / "experiment").glob("*.yaml"))):
+        solver = [["solver=stochastic"], ["solver=exact"], []][i % 3]  # none: its own
+        check_types(config("train", f"experiment={path.stem}", *solver), ROOT / "configs")
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [("method.C=-1", "C must be a positive number, but it is -1"), ("method.C=abc", "C must be a positive number, but it is abc")],
+)
+def test_setting_out_of_range_is_refused_before_any_work(override, sentence, config, small, tmp_path):
+    with pytest.raises(ValueError, match=sentence):
+        train(config("train", *small, override, f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_several_starts_in_one_training_are_refused(config, small, tmp_path):
+    with pytest.raises(Exception, match=r"method\.n_init must be 1 here"):
+        train(config("train", *small, "+method.n_init=3", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
+
+
+def test_setting_that_must_be_given_is_named(config, tmp_path):
+    with pytest.raises(ValueError, match=r"data\.pictures\.path must be given"):
+        train(config("train", "data=folder", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
+
+
+def picture_folder(path: Path, per_class: int = 4) -> Path:
+    rng = np.random.default_rng(0)
+    for name in ("cats", "dogs"):
+        (path / name).mkdir(parents=True)
+        for i in range(per_class):
+            Image.fromarray(rng.integers(0, 255, (48, 48, 3), np.uint8)).save(path / name / f"{i}.png")
+    return path
+
+
+def run_on(folder, config, tmp_path, *overrides):
+    parts = ["data=folder", "callbacks=checkpoint", "extras.progress=false", "logger=csv", "method.tol=0.5", *overrides]
+    return train(
+        config("train", *parts, f"data.pictures.path='{folder}'", f"paths.output_dir={tmp_path}/out", f"paths.log_dir={tmp_path}/out")
+    )
+
+
+def test_missing_data_folder_is_named(config, tmp_path):
+    with pytest.raises(Exception, match="nowhere"):
+        run_on(tmp_path / "nowhere", config, tmp_path)
+
+
+def test_empty_data_folder_is_named(config, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Exception, match="empty"):
+        run_on(tmp_path / "empty", config, tmp_path)
+
+
+def test_truncated_picture_is_named(config, tmp_path):
+    folder = picture_folder(tmp_path / "pets")
+    whole = folder / "cats" / "0.png"
+    whole.write_bytes(whole.read_bytes()[:200])
+    with pytest.raises(Exception, match=r"cats.0\.png"):
+        run_on(folder, config, tmp_path)
+
+
+def test_box_outside_its_picture_is_named(config, tmp_path):
+    folder = picture_folder(tmp_path / "pets")
+    rows = [f"{c}/{i}.png,{c},0,0,{900 if (c, i) == ('dogs', 2) else 20},20" for c in ("cats", "dogs") for i in range(4)]
+    (folder / "boxes.csv").write_text("image,label,x1,y1,x2,y2\n" + "\n".join(rows))
+    with pytest.raises(Exception, match=r"dogs/2\.png"):
+        run_on(folder, config, tmp_path)
+
+
+def test_folder_with_spaces_and_letters_beyond_ascii_without_boxes_trains(config, tmp_path):
+    measures = run_on(picture_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label")
+    assert set(measures) == {"test/error"}
+
+
+def test_folder_that_cannot_be_written_is_named(config, tmp_path):
+    blocked = tmp_path / "out"
+    blocked.write_text("a file where the run folder should be")
+    with pytest.raises(OSError, match="out"):
+        run_on(picture_folder(tmp_path / "pets"), config, tmp_path)
+
+
+def test_what_is_not_a_checkpoint_is_refused_by_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"ckpt_path: .*none\.ckpt does not exist"):
+        read_checkpoint(tmp_path / "none.ckpt")
+    (tmp_path / "text.ckpt").write_text("no checkpoint")
+    with pytest.raises(ValueError, match=r"text\.ckpt is not a checkpoint that can be read"):
+        read_checkpoint(tmp_path / "text.ckpt")
+    torch.save({"other": 1}, tmp_path / "other.ckpt")
+    with pytest.raises(ValueError, match=r"other\.ckpt is not a checkpoint of lvmdc"):
+        read_checkpoint(tmp_path / "other.ckpt")
+
+
+class Trap:
+    """Runs code if unpickled."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("trapped"),))
+
+
+def test_checkpoint_from_elsewhere_runs_no_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"lvmdc": Trap()}, "trap.ckpt")
+    with pytest.raises(ValueError, match=r"trap\.ckpt is not a checkpoint that can be read"):
+        read_checkpoint("trap.ckpt")
+    assert not Path("trapped").exists()
+    with pytest.raises(ValueError, match=r"asks for os\.system"):
+        construct({"_target_": "lvmdc.DISC", "loss": {"_target_": "os.system", "command": "true"}}, "trap.ckpt")
+
+
+def test_checkpoint_of_other_classes_is_refused(finished):
+    checkpoint = read_checkpoint(finished / "checkpoints" / "last.ckpt")
+    with pytest.raises(ValueError, match=r"knows 6 classes .* but the data have 2 \(a, b\)"):
+        checkpoint.check_fits(["a", "b"])
+
+
+def test_input_without_pictures_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no picture"):
+        find_pictures(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"input: .*nowhere does not exist"):
+        find_pictures(tmp_path / "nowhere")

@@ -1,0 +1,309 @@
+"""The stochastic solver against the exact one and against its own interruption."""
+
+import copy
+import warnings
+from dataclasses import replace
+from functools import cache, partial
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, LabelLoss, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
+from lvmdc.distributions import NeuralPrediction
+from lvmdc.learners import ConvergenceWarning
+from lvmdc.lightning.data import LatentDataModule
+from lvmdc.lightning.module import CHECKPOINT_KEY
+from lvmdc.lightning.stochastic import StochasticModule
+from lvmdc.vision.datasets.digits import cluttered_digits
+from lvmdc.vision.features.hog import HOG
+from lvmdc.vision.proposals.grid import WindowGrid
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*")
+
+
+@cache
+def built(per_class, digits, batch_size):
+    data = LatentDataModule(
+        cluttered_digits(per_class=per_class, digits=digits), WindowGrid(), HOG(), val_fraction=0.2, batch_size=batch_size, progress=False
+    )
+    data.setup()
+    return data
+
+
+def tiny_data(per_class=12, digits=(0, 2, 4), batch_size=8):
+    """A few digits in clutter; what takes time is done once."""
+    return copy.copy(built(per_class, digits, batch_size))
+
+
+def train(module, data, epochs=3, ckpt_path=None, callbacks=()):
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
+    trainer = pl.Trainer(
+        max_epochs=epochs, accelerator="cpu", callbacks=list(callbacks), enable_checkpointing=bool(callbacks), deterministic=True, **quiet
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        trainer.fit(module, datamodule=data, ckpt_path=ckpt_path, weights_only=True)
+    return trainer
+
+
+def network(features, classes=3, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(features, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, classes))
+
+
+# ---- the same as the exact solver --------------------------------------------------------------------------------
+
+
+LEARNERS = {
+    "LSVM, label loss": LSVM(loss=LabelLoss(), C=1.0, init="central"),
+    "LSVM, label loss, large C": LSVM(loss=LabelLoss(), C=10.0, init="central"),
+    "DISC, 0/1 loss": DISC(loss=ZeroOneLoss(), C=1.0, init="central"),
+    "DISC, overlap loss": DISC(loss=OverlapLoss(), C=1.0, init="central"),
+    "Supervised, overlap loss": Supervised(loss=OverlapLoss(), C=3.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dual"), [*((name, None) for name in LEARNERS), ("DISC, 0/1 loss", False), ("DISC, overlap loss", False)])
+def test_objective_is_within_two_percent_of_the_exact_solver(name, dual):
+    data = tiny_data()
+    exact, learner = copy.deepcopy(LEARNERS[name]), copy.deepcopy(LEARNERS[name])
+    exact.fit(data.train.candidates, data.train.y, h=data.train.h if isinstance(exact, Supervised) else None)
+    module = StochasticModule(learner, dual=dual)
+    train(module, data, epochs=80)
+    assert module.history()[-1]["objective"] <= 1.02 * exact.objective_
+    if isinstance(exact, Supervised):  # convex: no other optimum to end in
+        assert module.history()[-1]["objective"] >= 0.995 * exact.objective_
+    assert learner.objective_ == module.history()[-1]["objective"]
+    y_hat, h_hat = learner.predict(data.test.candidates)
+    assert y_hat.shape == h_hat.shape == data.test.y.shape
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dual", [None, False])
+def test_with_a_prior_the_objective_is_within_two_percent_of_the_exact_solver(dual):
+    data = tiny_data()
+    c = data.train.candidates
+    prior = 2 * torch.randn(c.n_candidates, 3, generator=torch.Generator().manual_seed(0))
+    data.train = replace(data.train, candidates=c.with_prior(prior))
+    settings = {"loss": OverlapLoss(), "C": 1.0, "init": "prior"}
+    exact = DISC(**settings).fit(c, data.train.y, prior=prior)
+    module = StochasticModule(DISC(**settings), dual=dual)
+    train(module, data, epochs=80)
+    assert module.history()[-1]["objective"] <= 1.02 * exact.objective_
+    assert module.history()[-1]["entropy"] < 0.9 * float(c.counts.double().log().mean())  # that of the prior at most, near enough
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "loss"), [(LSVM, OverlapLoss()), (LSVM, ZeroOneLoss()), (DISC, OverlapLoss())])
+def test_where_every_convex_problem_is_solved_both_solvers_go_the_same_way(kind, loss):
+    """(14) has one solution: the same h* follow, and the same θ."""
+    data, settings = tiny_data(), {"loss": loss, "C": 10.0, "init": "central", "cccp": "full"}
+    exact, module = kind(**settings).fit(data.train.candidates, data.train.y), StochasticModule(kind(**settings))
+    train(module, data, epochs=200)
+    assert module.epochs.converged
+    assert module.history()[-1]["objective"] == pytest.approx(exact.objective_, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [OverlapLoss(), ZeroOneLoss()])
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_all_but_a_fiftieth_is_gained_of_what_can_be(loss, C):
+    """From w = 0, where the problem is convex: objectives far from zero lie close to each other whatever was learned."""
+    data = tiny_data()
+    exact = Supervised(loss=loss, C=C, tol=1e-5).fit(data.train.candidates, data.train.y, h=data.train.h)
+    module = StochasticModule(Supervised(loss=loss, C=C))
+    train(module, data, epochs=200)
+    assert module.epochs.converged
+    gained, possible = (module.epochs.origin - value for value in (module.history()[-1]["objective"], exact.objective_))
+    assert 0.98 * possible <= gained <= 1.001 * possible
+
+
+def test_it_stops_by_itself():
+    module = StochasticModule(LSVM(loss=LabelLoss(), C=1.0, init="central"))
+    trainer = train(module, tiny_data(), epochs=200)
+    assert module.epochs.converged
+    assert trainer.current_epoch < 200
+    again = copy.deepcopy(module.history())
+    train(module, tiny_data(), epochs=3)  # nothing left to do
+    assert module.history() == again
+
+
+def test_a_row_has_the_columns_of_the_exact_solver():
+    data = tiny_data()
+    exact = DISC(C=1.0).fit(data.train.candidates, data.train.y)
+    for dual, more in ((False, {"gap"}), (None, set())):
+        module = StochasticModule(DISC(C=1.0), dual=dual)
+        train(module, data, epochs=1)
+        assert set(exact.history_[0]) - set(module.history()[0]) == {"w_decrease", "posterior_decrease", *more}
+
+
+# ---- networks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_networks_for_both_lower_the_objective():
+    data, d = tiny_data(), HOG().n_features
+    learner = DISC(loss=OverlapLoss(), C=10.0, J=0.01, init="central")
+    given = network(d)
+    before = copy.deepcopy(given.state_dict())
+    slow = partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.95)
+    module = StochasticModule(
+        learner, prediction=given, conditional=network(d, seed=1), optimizer_w=partial(torch.optim.Adam, lr=1e-2), scheduler=slow
+    )
+    train(module, data, epochs=20)
+    assert module.history()[-1]["objective"] < 0.8 * module.epochs.origin
+    assert isinstance(module.prediction(data.test.candidates), NeuralPrediction)
+    p = module.posterior(data.test.candidates, data.test.y)
+    assert float(p.sum()) == pytest.approx(len(data.test), rel=1e-5)
+    assert all(torch.equal(given.state_dict()[k], v) for k, v in before.items())  # a copy is trained
+
+
+def test_posterior_of_lsvm_is_a_delta():
+    data, module = tiny_data(), StochasticModule(LSVM(C=1.0))
+    train(module, data, epochs=2)
+    p = module.posterior(data.test.candidates, data.test.y)
+    assert sorted(p.unique().tolist()) == [0.0, 1.0]
+
+
+# ---- refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: StochasticModule(ILSVM()), "ILSVM alternates whole trainings, so use solver=exact"),
+        (lambda: StochasticModule(EM()), "EM alternates whole trainings, so use solver=exact"),
+        (lambda: StochasticModule(M3E()), "M3E alternates whole trainings, so use solver=exact"),
+        (lambda: StochasticModule(LSVM(n_init=3)), "n_init is 3"),
+        (lambda: StochasticModule(LSVM(), conditional=nn.Linear(2, 2)), "learner is LSVM, which has none"),
+        (lambda: StochasticModule(DISC(), patience=0), "patience at least 1, but they are 1 and 0"),
+        (lambda: StochasticModule(SoftDISC(), dual=True), "dual=True is for a linear P_w of LSVM, Supervised or DISC"),
+        (lambda: StochasticModule(LSVM(), dual=True, norm="l1"), "dual=True is for a linear P_w"),
+        (lambda: StochasticModule(LSVM(cccp="self_paced")), "goes by cccp=strict, full or eager, but it is 'self_paced'"),
+        (lambda: StochasticModule(LSVM(), scheduler=partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.9)), "have no rate"),
+        (lambda: StochasticModule(DISC(), scheduler=partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.9)), "have no rate"),
+        (lambda: StochasticModule(DISC(anneal=2.0)), "no outer iterations to cool β in, .* but anneal is 2"),
+        (lambda: StochasticModule(DISC(theta_solver="ssd")), "nor Algorithm 2, .* theta_solver 'ssd'"),
+        (lambda: StochasticModule(DISC(), average=-1.0), "average must be at least 0, or None, but it is -1.0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_at_once(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_network_of_other_classes_is_refused():
+    with pytest.raises(ValueError, match="prediction must score the 3 classes of the data, but it scores 5"):
+        train(StochasticModule(LSVM(), prediction=network(HOG().n_features, classes=5)), tiny_data())
+
+
+def test_an_unfinished_run_says_so():
+    module = StochasticModule(LSVM(C=1.0))
+    train(module, tiny_data(), epochs=2)
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 epochs"):
+        module.epochs.warn_if_unfinished()
+
+
+# ---- checkpoints -------------------------------------------------------------------------------------------------
+
+
+def plain(value):
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and plain(v) for k, v in value.items())
+    if isinstance(value, list):
+        return all(plain(v) for v in value)
+    return value is None or isinstance(value, torch.Tensor | str | bool | int | float)
+
+
+def make_module(kind):
+    if kind == "networks":
+        d = HOG().n_features
+        return StochasticModule(DISC(C=3.0, J=0.01, init="central"), prediction=network(d), conditional=network(d, seed=1))
+    if kind == "sparse":
+        return StochasticModule(DISC(loss=OverlapLoss(), C=100.0, J=0.1, init="central"), norm="group")
+    if kind == "subgradients":
+        return StochasticModule(DISC(loss=OverlapLoss(), C=3.0, J=0.001), optimizer_w=partial(torch.optim.SGD, lr=1e-2))
+    if kind == "LSVM":
+        return StochasticModule(LSVM(loss=OverlapLoss(), C=3.0))
+    # Solved roughly, so that θ moves soon.
+    options = {"conditional": network(HOG().n_features), "dual": True} if kind == "turns" else {}
+    return StochasticModule(DISC(loss=OverlapLoss(), C=1.0, J=0.001, tol=0.1, init="central", cccp="strict"), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "monitor"),
+    [("DISC", None), ("turns", "val/loss"), ("LSVM", None), ("subgradients", "val/loss"), ("networks", None), ("sparse", "val/loss")],
+)
+def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(kind, monitor, tmp_path):
+    epochs, before = {"DISC": (22, 21), "turns": (25, 23)}.get(kind, (5, 3))  # w comes first there
+    data = tiny_data(batch_size=8 if before == 3 else 4)
+    whole, broken, resumed = (make_module(kind) for _ in range(3))
+    train(whole, data, epochs=epochs)
+    keep = pl.callbacks.ModelCheckpoint(tmp_path, filename="{epoch}", save_top_k=-1, monitor=monitor)
+    train(broken, data, epochs=before, callbacks=[keep])
+    path = tmp_path / f"epoch={before - 1}.ckpt"
+    torch.rand(7)  # whatever happened in between
+    train(resumed, data, epochs=epochs, ckpt_path=path)
+    columns = [[{k: v for k, v in row.items() if k != "seconds"} for row in m.history()] for m in (whole, resumed)]
+    assert len(columns[0]) == epochs
+    assert kind == "LSVM" or columns[0][before - 1]["theta_norm"] != columns[0][0]["theta_norm"]
+    for one, two in zip(*columns, strict=True):
+        assert two == pytest.approx(one, rel=1e-6, abs=1e-6)
+    for one, two in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
+        torch.testing.assert_close(two, one, rtol=1e-6, atol=1e-6)
+
+
+def test_a_checkpoint_is_tensors_and_plain_data_and_serves_to_predict(tmp_path):
+    data, module = tiny_data(), make_module("DISC")
+    trainer = train(module, data, epochs=2)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    content = torch.load(tmp_path / "a.ckpt", weights_only=True)
+    assert plain(content[CHECKPOINT_KEY]["learned"])
+    candidates, y = data.test.candidates, data.test.y
+    alone = make_module("DISC")
+    alone.load_learned(content[CHECKPOINT_KEY]["learned"])
+    learner = DISC(loss=OverlapLoss(), C=3.0, J=0.001)
+    learner.load_state_dict(content[CHECKPOINT_KEY]["learned"])
+    for other in (alone.prediction(candidates), learner):
+        assert all(
+            torch.equal(a, b) for a, b in zip(other.predict(candidates), module.prediction(candidates).predict(candidates), strict=True)
+        )
+    torch.testing.assert_close(learner.predict_latent_proba(candidates, y), module.posterior(candidates, y))
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    train(make_module("LSVM"), tiny_data(), epochs=1).save_checkpoint(tmp_path / "a.ckpt")
+    other = tiny_data(per_class=4, digits=(0, 2))
+    with pytest.raises(ValueError, match="n_classes = 3, but the data have 2"):
+        train(make_module("LSVM"), other, ckpt_path=tmp_path / "a.ckpt")
+    with pytest.raises(ValueError, match="the state is that of LSVM, but this is DISC"):
+        train(make_module("DISC"), tiny_data(), ckpt_path=tmp_path / "a.ckpt")
+    with pytest.raises(ValueError, match="before it predicts"):
+        make_module("LSVM").prediction(tiny_data().train.candidates)
+
+
+# ---- a prediction that is a distribution -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_soft_prediction_is_learned_as_by_l_bfgs():
+    data = tiny_data()
+    settings = {"loss": OverlapLoss(), "C": 10.0, "J": 0.001, "init": "central"}
+    exact = SoftDISC(**settings).fit(data.train.candidates, data.train.y)
+    module = StochasticModule(SoftDISC(**settings))
+    train(module, data, epochs=60)
+    assert module.history()[-1]["objective"] <= 1.15 * exact.objective_  # not convex: there is more than one place to end in
+    assert module.history()[-1]["objective"] < 0.85 * module.epochs.origin
+    assert module.learner.objective_ == module.history()[-1]["objective"]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_run_goes_on_by_the_steps_that_it_began_with(written, tmp_path):
+    one, other = (StochasticModule(LSVM(loss=OverlapLoss(), C=3.0), dual=dual) for dual in (written, not written))
+    train(one, tiny_data(), epochs=1).save_checkpoint(tmp_path / "a.ckpt")
+    with pytest.raises(ValueError, match=f"written by {'dual' if written else 'subgradient'} steps on w, .* see solver.dual"):
+        train(other, tiny_data(), epochs=2, ckpt_path=tmp_path / "a.ckpt")
