@@ -13,12 +13,14 @@ test: $(READY)  ## environment, install, then lint, types and the whole test sui
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(READY)  ## mend what ruff can mend, then check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(READY)  ## speed and growth beside peers, into logs/bench
 	$(BIN)/python benchmarks/all.py

@@ -37,7 +37,7 @@ class Page(NamedTuple):
 
     command: str
     title: str
-    picture: str = ""
+    image: str = ""
     mammals: bool = False
 
 
@@ -47,15 +47,15 @@ PAGES = [
     Page("fresh_process.py 3", "The same in a fresh process: what a first training on a compiled machine waits for", mammals=True),
     Page("c_path.py 3 3", "DISC in scoring passes; a path over seven C beside single trainings", mammals=True),
     Page("plain.py", "A plain one-slack cutting plane, packed and padded", mammals=True),
-    Page("solvers.py 10 {picture}", "The solvers of (14): time to a gap, LSVM and DISC", "solvers.png", mammals=True),
+    Page("solvers.py 10 {image}", "The solvers of (14): time to a gap, LSVM and DISC", "solvers.png", mammals=True),
     Page("not_taken.py 0.001", "Ways to a cheaper pass, measured and not taken", mammals=True),
     Page("one_candidate.py", "Nothing latent: LinearSVC"),
     Page("loss_rates.py", "Expected loss and self-diversity beside a bare product"),
     Page("devices.py", "CPU against CUDA"),
-    Page("end_to_end.py 20 100 500 --pictures 2", "A step of learning end to end, a picture"),
+    Page("end_to_end.py 20 100 500 --images 2", "A step of learning end to end, an image"),
     Page("ranks.py", "One rank against two"),
     Page("memory.py", "A million candidates on disk: what the process holds"),
-    Page("growth.py {picture}", "Growth over n, |H|, d and K", "growth.png"),
+    Page("growth.py {image}", "Growth over n, |H|, d and K", "growth.png"),
 ]
 
 
@@ -96,21 +96,21 @@ def main() -> None:
     date = datetime.date.today().isoformat()
     text, found = [f"# Benchmarks\n\n{date}, `make bench`: {machine()}. {HEAD}\n"], []
     for page in tqdm(PAGES, unit="benchmark"):
-        command = page.command.format(picture=folder / page.picture)
+        command = page.command.format(image=folder / page.image)
         if page.mammals and not MAMMALS.is_file():
             tqdm.write(f"left out, {MAMMALS} does not exist: {command}")
             continue
         printed, numbers = run(command)
         found.append({"title": page.title, **numbers})
         text.append(f"## {page.title}\n\n`python benchmarks/{command}`, {numbers['seconds']:.0f} s\n\n```\n{printed}\n```\n")
-        if page.picture:
-            text.append(f"![{page.title}]({page.picture})\n")
+        if page.image:
+            text.append(f"![{page.title}]({page.image})\n")
         tqdm.write(f"{page.title}\n{printed}\n")
     (folder / "BENCHMARKS.md").write_text("\n".join([*text, others()]), encoding="utf-8")
     data = {"date": date, "machine": machine(), "benchmarks": found}
     (folder / "benchmarks.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
-    pictures = ", ".join(str(folder / page.picture) for page in PAGES if (folder / page.picture).is_file())
-    print(f"page    {folder / 'BENCHMARKS.md'}\ndata    {folder / 'benchmarks.json'}\ncurves  {pictures}")
+    images = ", ".join(str(folder / page.image) for page in PAGES if (folder / page.image).is_file())
+    print(f"page    {folder / 'BENCHMARKS.md'}\ndata    {folder / 'benchmarks.json'}\ncurves  {images}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from record import record
 
 from lvmdc import DISC, LSVM, ConvergenceWarning, LabelLoss, OverlapLoss
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 
 CLASSES = 6
 
@@ -41,7 +41,7 @@ def main() -> None:
     for device in devices:
         candidates, y = (part.to(device) for part in samples(n, 50, 512, CLASSES))
         w, p = torch.randn(CLASSES * 512, device=device), torch.full((50 * n,), 1 / 50, device=device)
-        bound, settings = BoundLoss(OverlapLoss(), candidates, y, CLASSES), {"C": 10.0, "tol": 0.01, "cccp": "eager", "max_iter": 3}
+        bound, settings = ExpectedLoss(OverlapLoss(), candidates, y, CLASSES), {"C": 10.0, "tol": 0.01, "cccp": "eager", "max_iter": 3}
         work: dict[str, Callable[[], object]] = {
             "scoring pass": lambda c=candidates, w=w: ClassBlocks(CLASSES).scores(c, w),
             "expected loss (7)": lambda b=bound, p=p: b.expected_loss(p),

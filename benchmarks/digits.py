@@ -15,8 +15,8 @@ class Digits:
     With a `prior` the candidates have its log weights."""
 
     def __init__(self, per_class: int = 30, seed: int = 0, prior: Prior | None = None) -> None:
-        pictures = cluttered_digits(seed=seed, per_class=per_class)
-        assert pictures.boxes is not None
-        self.candidates = build_candidates(pictures, WindowGrid(), HOG(), cache_dir=None, progress=False, prior=prior)
-        self.y: torch.Tensor = pictures.y
-        self.h: torch.Tensor = true_candidate(self.candidates, pictures.boxes)[0]
+        images = cluttered_digits(seed=seed, per_class=per_class)
+        assert images.boxes is not None
+        self.candidates = build_candidates(images, WindowGrid(), HOG(), cache_dir=None, progress=False, prior=prior)
+        self.y: torch.Tensor = images.y
+        self.h: torch.Tensor = true_candidate(self.candidates, images.boxes)[0]

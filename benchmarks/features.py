@@ -1,6 +1,6 @@
 """What a description of the candidates costs, and what can be learned from it: the 8,026 windows of the mammals, on one core.
 
-The time is that of the processor, for all windows, pictures read and decoded. The losses are those of a supervised model on held-out
+The time is that of the processor, for all windows, images read and decoded. The losses are those of a supervised model on held-out
 photographs: C = 1, 60/40 by class, mean and deviation of five folds.
 
     python benchmarks/features.py [names …]
@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from lvmdc import Candidates, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.samples import split_by_class
-from lvmdc.vision.datasets.reading import read_picture
+from lvmdc.vision.datasets.reading import read_image
 from lvmdc.vision.features import Features
 
 BOTH = ["features=hog_cnn", "features@features.parts.hog=hog_mammals", "features@features.parts.cnn=cnn_roi"]
@@ -40,8 +40,8 @@ def made(overrides: list[str]) -> Features:
 def described(features: Features, names: list[str], windows: list[torch.Tensor]) -> torch.Tensor:
     """(T, d) all windows of all photographs; a window that reaches over the edge of its photograph is cut off there."""
     rows = []
-    for name, own in zip(tqdm(names, desc=type(features).__name__, unit="picture"), windows, strict=True):
-        image = read_picture(DATA / "images" / name)
+    for name, own in zip(tqdm(names, desc=type(features).__name__, unit="image"), windows, strict=True):
+        image = read_image(DATA / "images" / name)
         rows.append(features.describe_named(image, name, torch.minimum(own, torch.tensor([image.width, image.height] * 2))))
     return torch.cat(rows)
 

@@ -80,10 +80,10 @@ def section(trainings: Trainings, tables: list[Table]) -> str:
         f" {solver.optimizer_backbone.lr:g}, with mirror images, w, θ and h* held at the exact solution on the frozen features; w and θ"
         " end at the exact optimum on the learned ones.",
         "Grid, rate, epochs, what is frozen, whether h* is held, and C (1 or 10) were chosen by the overlap loss of the network's rows on"
-        " divisions of the training part of the first fold, which has pictures of the test parts of the other folds; HOG has the same C.",
+        " divisions of the training part of the first fold, which has images of the test parts of the other folds; HOG has the same C.",
         f"Central start, C = {cfg.method.C:g}, J = {cfg.method.J:g}, β = {cfg.method.beta:g} in all rows.",
-        "p: two-sided paired t-test over folds; corrected for the training pictures that they share (Nadeau and Bengio, 2003).",
-        "CorLoc: the share of test pictures whose predicted box overlaps the annotated one by at least half, whatever its class.",
+        "p: two-sided paired t-test over folds; corrected for the training images that they share (Nadeau and Bengio, 2003).",
+        "CorLoc: the share of test images whose predicted box overlaps the annotated one by at least half, whatever its class.",
     ]
     head = "## Learned features: six mammals, windows that are the same for every class"
     head += f"\n\n{date.today()}, `python benchmarks/fine_tuning.py`"

@@ -32,7 +32,7 @@ Measures = dict[str, float]
 
 @dataclass(frozen=True)
 class Training:
-    """What is learned, by whom, from which part of the pictures."""
+    """What is learned, by whom, from which part of the images."""
 
     features: str
     method: str
@@ -52,7 +52,7 @@ def composed(*overrides: str) -> DictConfig:
 
 
 class Trainings:
-    """The pictures of all parts, described in every way, and the results of the trainings that are done."""
+    """The images of all parts, described in every way, and the results of the trainings that are done."""
 
     def __init__(self, folder: Path):
         resolvers.register()
@@ -108,13 +108,13 @@ class Trainings:
         return parts[0], parts[1]
 
     def _samples(self, features: str) -> Samples:
-        """All pictures."""
+        """All images."""
         if features not in self._described:
             kind = composed("features=hog_mammals").features if features == HOG else self.cfg.features
-            pictures = self.data.pictures
-            candidates = build_candidates(pictures, self.data.proposals, instantiate(kind, _convert_="all"), self.data.cache_dir)
-            assert pictures.boxes is not None
-            samples = Samples(pictures, candidates, pictures.y, true_candidate(candidates, pictures.boxes)[0])
+            images = self.data.images
+            candidates = build_candidates(images, self.data.proposals, instantiate(kind, _convert_="all"), self.data.cache_dir)
+            assert images.boxes is not None
+            samples = Samples(images, candidates, images.y, true_candidate(candidates, images.boxes)[0])
             if features == FROZEN:
                 samples = replace(samples, candidates=self._regions.describe(samples, calibrate=True, progress=True))
             self._described[features] = samples
@@ -129,12 +129,12 @@ class Trainings:
     def _tuned(self, training: Training) -> Measures:
         cfg = self._config(training)
         data: LatentDataModule = instantiate(cfg.data, _convert_="all")
-        data.pictures = self.data.pictures
+        data.images = self.data.images
         data.train, data.test = self._parts(training)
         learner: LatentLearner = instantiate(cfg.method, _convert_="all")
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
         module: EndToEndModule = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner)
-        module.regions.kept = self._regions.kept  # what the frozen part made of the pictures is the same in all trainings
+        module.regions.kept = self._regions.kept  # what the frozen part made of the images is the same in all trainings
         quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "enable_progress_bar": False}
         trainer = pl.Trainer(max_epochs=cfg.trainer.max_epochs, accelerator=cfg.trainer.accelerator, limit_val_batches=0, **quiet)
         trainer.fit(module, datamodule=data)

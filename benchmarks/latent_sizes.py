@@ -1,4 +1,4 @@
-"""How the losses grow with |H|: one sample with 10 to 1,000,000 boxes, as if all boxes of a picture were candidates. One core.
+"""How the losses grow with |H|: one sample with 10 to 1,000,000 boxes, as if all boxes of an image were candidates. One core.
 
 Expected loss (7) of every (y, h) for two classes, self-diversity (8) and its gradient in P_θ: the 0/1 loss by its closed form; the overlap
 loss by the double sum in blocks, with a budget of 1 GB, beyond which Δ is computed anew on each of the three uses; and the overlap loss
@@ -20,14 +20,14 @@ import torch
 from lvmdc import Candidates, OverlapLoss, ZeroOneLoss, diversity
 from lvmdc.distributions import Conditional, draw
 from lvmdc.distributions.sampled import expected_loss
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 
 SIZES = (10, 100, 1_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 CLASSES, FEATURES, BUDGET = 2, 16, 1 << 30
 
 
 def sample(size: int) -> tuple[Candidates, torch.Tensor, torch.Tensor]:
-    """One sample with boxes in a picture of 640 × 480, its class and scores of P_θ that gather about one of them."""
+    """One sample with boxes in an image of 640 × 480, its class and scores of P_θ that gather about one of them."""
     rng = np.random.default_rng(0)
     corner, extent = rng.uniform(0, (600, 440), (size, 2)), rng.uniform(20, 200, (size, 2))
     boxes = np.concatenate([corner, np.minimum(corner + extent, (640, 480))], axis=1).astype(np.float32)
@@ -45,7 +45,7 @@ def measure(method: str, size: int, draws: int) -> dict[str, float]:
         Q = draw(P, draws, torch.Generator().manual_seed(0))
         expected, spread = expected_loss(Q, OverlapLoss(), CLASSES), diversity(Q, Q, OverlapLoss())
     else:
-        bound = BoundLoss(ZeroOneLoss() if method == "zero_one" else OverlapLoss(), candidates, y, CLASSES, BUDGET)
+        bound = ExpectedLoss(ZeroOneLoss() if method == "zero_one" else OverlapLoss(), candidates, y, CLASSES, BUDGET)
         with torch.no_grad():
             expected = bound.expected_loss(P.p)
         spread = bound.diversity(P.p)

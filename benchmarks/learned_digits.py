@@ -1,4 +1,4 @@
-"""HOG, a small CNN with random weights, and the same CNN learned with w and θ: the embedded digits, other pictures for every seed.
+"""HOG, a small CNN with random weights, and the same CNN learned with w and θ: the embedded digits, other images for every seed.
 
 Each row is a command of scripts/train.py; the network's settings were chosen on seeds 1 to 4.
 
@@ -37,7 +37,7 @@ def measured(overrides: list[str], seed: int, folder: str) -> dict[str, float]:
     """What one training has on the test part, and its CPU time."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         places = [f"paths.output_dir={folder}", f"paths.log_dir={folder}"]
-        cfg = compose("train", overrides=[*overrides, *QUIET, *places, f"data.pictures.seed={seed}"])
+        cfg = compose("train", overrides=[*overrides, *QUIET, *places, f"data.images.seed={seed}"])
     started = time.process_time()
     return train(cfg) | {"seconds": time.process_time() - started}
 

@@ -19,7 +19,7 @@ from record import record
 from tqdm import tqdm
 
 from lvmdc import Candidates, OverlapLoss, ZeroOneLoss
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 
 SIZES = (30, 100, 300, 1_000, 3_000)
 NUMBERS = 20_000_000  # of Δ in all samples together
@@ -65,7 +65,7 @@ def main() -> None:
         total = quickest(p.sum)
         for name, make in LOSSES.items():
             began = time.process_time()
-            bound = BoundLoss(make(), candidates, y, 2, 1 << 31)
+            bound = ExpectedLoss(make(), candidates, y, 2, 1 << 31)
             bound.expected_loss(p)
             made = time.process_time() - began
             read, bare = 4e-9 * n * (size if name == "0/1" else size**2), total if name == "0/1" else product

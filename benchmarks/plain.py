@@ -2,7 +2,7 @@
 
 Both are written here for comparison, without anything that lvmdc does to save passes: every convex problem of the concave–convex
 procedure starts with no cuts, each cut is taken at the master's own w, no line search, every problem solved to C·ε. The padded one holds
-every picture's candidates as (n, max |H|, d) with a mask, as implementations without ragged arrays do; it makes as many passes as the
+every image's candidates as (n, max |H|, d) with a mask, as implementations without ragged arrays do; it makes as many passes as the
 packed one, of which the first fifty are run and the time of all is taken from them: what is not measured but reckoned so has ≈ before it.
 Arrays are made before the clock starts. The unit of cost is a bare `features @ W.T` on the packed features; the ratio is that of CPU
 seconds to those of lvmdc's quickest in the same run.

@@ -1,6 +1,6 @@
 """The solvers of (14) side by side: the duality gap over CPU time and passes, on convex problems of the embedded digits and the mammals.
 
-The problems are the first w block of a latent SVM, loss [y≠ŷ] from one random h* for each picture, and those of DISC, the 0/1 and the
+The problems are the first w block of a latent SVM, loss [y≠ŷ] from one random h* for each image, and those of DISC, the 0/1 and the
 overlap loss expected under a uniform P_θ with the same h*; of the mammals published fold 1. Every solver runs from w = 0 to each of a row
 of gaps, anew each time, on one core; a point of a curve is what it took until the gap was proved. A solver is given up when a gap took
 ten times what the quickest needed for the smallest.
@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss, Loss
+from lvmdc.losses import ExpectedLoss, Loss
 from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, Pegasos, StructuredHinge, Truth
 from lvmdc.solvers.cccp import ConvexSolver
 
@@ -50,7 +50,7 @@ class Problem:
         draw = torch.rand(len(y), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         self.rows = candidates.offsets + (draw * candidates.counts).long()
         p = 1.0 / candidates.counts[candidates.sample] if uniform else torch.zeros(candidates.n_candidates).index_fill(0, self.rows, 1.0)
-        self.losses = BoundLoss(loss, candidates, y, self.n_classes).expected_loss(p.float())
+        self.losses = ExpectedLoss(loss, candidates, y, self.n_classes).expected_loss(p.float())
 
     def curve(self, make: Callable[[StructuredHinge], ConvexSolver], limit: float) -> list[Row]:
         """Where a solver stood when it had proved each of the gaps, until it has taken `limit` CPU seconds."""
@@ -91,7 +91,7 @@ def problems(C: float) -> dict[str, Problem]:
 
 def table(title: str, problem: Problem, curves: Curves) -> str:
     """CPU seconds and passes to each gap, and who was first at the last."""
-    size = f"{len(problem.y)} pictures, {problem.candidates.n_candidates} windows of {problem.candidates.n_features} numbers"
+    size = f"{len(problem.y)} images, {problem.candidates.n_candidates} windows of {problem.candidates.n_features} numbers"
     lines = [f"{title}, C = {problem.C:g}: {size}; CPU seconds (passes) to a gap of …"]
     lines.append(f"{'solver':>27}" + "".join(f"{f'{share:g}·C':>15}" for share in SHARES) + f"{'value':>9}")
     for name, rows in curves.items():

@@ -12,7 +12,7 @@ from torch import Tensor
 from lvmdc.distributions import Conditional, Delta, Joint, OnSamples, Sampled, sampled_diversity, sampled_mean
 from lvmdc.distributions.sampled import loss_from, loss_of_pairs
 from lvmdc.losses import Loss
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.losses.pairwise import PairwiseExpectation
 from lvmdc.segments import segment_sum
 
@@ -74,13 +74,13 @@ def _points(P: Delta, Q: Delta, loss: Loss) -> Tensor:
 @register_diversity(Conditional, Delta)
 def _expected_at_point(P: Conditional, Q: Delta, loss: Loss) -> Tensor:
     classes = max(P.n_classes, Q.n_classes)
-    return BoundLoss(loss, P.candidates, P.y, classes).expected_at(P.p, Q.y, Q.rows)
+    return ExpectedLoss(loss, P.candidates, P.y, classes).expected_at(P.p, Q.y, Q.rows)
 
 
 @register_diversity(Conditional, Conditional)
 def _conditionals(P: Conditional, Q: Conditional, loss: Loss) -> Tensor:
     if torch.equal(P.y, Q.y):  # closed forms where the classes agree
-        expected = BoundLoss(loss, P.candidates, P.y, P.n_classes).within_class(P.p)
+        expected = ExpectedLoss(loss, P.candidates, P.y, P.n_classes).within_class(P.p)
     else:
         expected = PairwiseExpectation(loss, P.candidates, P.y, Q.y[:, None])(P.p)[:, 0]
     return segment_sum(expected * Q.p, P.candidates.counts)
@@ -89,7 +89,7 @@ def _conditionals(P: Conditional, Q: Conditional, loss: Loss) -> Tensor:
 @register_diversity(Conditional, Joint)
 def _expected_under(P: Conditional, Q: Joint, loss: Loss) -> Tensor:
     classes = max(P.n_classes, Q.n_classes)
-    return BoundLoss(loss, P.candidates, P.y, classes).agreement(P.p, Q.table(classes))
+    return ExpectedLoss(loss, P.candidates, P.y, classes).agreement(P.p, Q.table(classes))
 
 
 @register_diversity(Joint, Joint)
@@ -97,7 +97,7 @@ def _joints(P: Joint, Q: Joint, loss: Loss) -> Tensor:
     if P is not Q:
         return _any(P, Q, loss)
     any_class = torch.zeros(len(P.candidates), dtype=torch.long, device=P.p.device)
-    return BoundLoss(loss, P.candidates, any_class, P.n_classes).joint_diversity(P.p)
+    return ExpectedLoss(loss, P.candidates, any_class, P.n_classes).joint_diversity(P.p)
 
 
 @register_diversity(OnSamples, OnSamples)
@@ -110,7 +110,7 @@ def _any(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
     total = two.new_zeros(len(P.candidates))
     for k in range(classes):
         label = torch.full((len(P.candidates),), k, device=two.device)
-        expected = BoundLoss(loss, P.candidates, label, classes).expected_loss(one[:, k])
+        expected = ExpectedLoss(loss, P.candidates, label, classes).expected_loss(one[:, k])
         total = total + segment_sum((expected * two).sum(dim=1), P.candidates.counts)
     return total
 
@@ -137,7 +137,7 @@ def _point_at_draws(P: Delta, Q: Sampled, loss: Loss) -> Tensor:
 
 @register_diversity(Conditional, Sampled)
 def _expected_at_draws(P: Conditional, Q: Sampled, loss: Loss) -> Tensor:
-    bound = BoundLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
+    bound = ExpectedLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
     return sampled_mean(torch.stack([bound.expected_at(P.p, Q.y, rows) for rows in Q.rows.T], dim=1), Q.log_prob)
 
 

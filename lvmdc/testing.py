@@ -21,7 +21,7 @@ from torch.func import functional_call
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel
-from lvmdc.losses import BoundLoss, Loss
+from lvmdc.losses import ExpectedLoss, Loss
 from lvmdc.segments import segment_sum
 
 TINY, AMPLE = 1, 1 << 30  # budgets: a block for each row of Δ, which is computed anew on every use, and all of Δ kept
@@ -141,7 +141,7 @@ class LossConformance:
 
     def test_expected_loss_at_one_prediction_is_that_entry_of_all(self) -> None:
         loss, candidates, y, p = self._setting()
-        bound, every = BoundLoss(loss, candidates, y, self.n_classes), self._expected_loss(loss, candidates, y, p)
+        bound, every = ExpectedLoss(loss, candidates, y, self.n_classes), self._expected_loss(loss, candidates, y, p)
         rows = candidates.offsets + candidates.counts // 2
         for k in range(self.n_classes):
             label = torch.full_like(y, k)
@@ -159,13 +159,15 @@ class LossConformance:
         loss, candidates, y, p = self._setting()
         for limit in (TINY, AMPLE):
             assert gradcheck(
-                BoundLoss(loss, candidates, y, self.n_classes, limit).expected_loss, p.requires_grad_(), fast_mode=limit == TINY
+                ExpectedLoss(loss, candidates, y, self.n_classes, limit).expected_loss, p.requires_grad_(), fast_mode=limit == TINY
             )
 
     def test_derivative_of_the_diversity_is_that_of_differences(self) -> None:
         loss, candidates, y, p = self._setting()
         for limit in (TINY, AMPLE):
-            assert gradcheck(BoundLoss(loss, candidates, y, self.n_classes, limit).diversity, p.requires_grad_(), fast_mode=limit == TINY)
+            assert gradcheck(
+                ExpectedLoss(loss, candidates, y, self.n_classes, limit).diversity, p.requires_grad_(), fast_mode=limit == TINY
+            )
 
     def test_diversity_over_all_classes_is_the_double_sum(self) -> None:
         loss, candidates, y, _ = self._setting()
@@ -177,23 +179,23 @@ class LossConformance:
                     delta = self._delta(loss, candidates, y1, one, y2, two)
                     expected[int(candidates.sample[one])] += float(q[one, y1] * q[two, y2]) * delta
         for limit in (TINY, AMPLE):
-            _assert_close(BoundLoss(loss, candidates, y, self.n_classes, limit).joint_diversity(q), expected)
+            _assert_close(ExpectedLoss(loss, candidates, y, self.n_classes, limit).joint_diversity(q), expected)
 
     def test_derivative_of_the_diversity_over_all_classes_is_that_of_differences(self) -> None:
         loss, candidates, y, _ = self._setting()
         q = self._joint(candidates).requires_grad_()
-        assert gradcheck(BoundLoss(loss, candidates, y, self.n_classes).joint_diversity, q, fast_mode=True)
+        assert gradcheck(ExpectedLoss(loss, candidates, y, self.n_classes).joint_diversity, q, fast_mode=True)
 
     def test_blocks_of_any_size_give_the_same(self) -> None:
         loss, candidates, y, p = self._setting()
-        one, many = (BoundLoss(loss, candidates, y, self.n_classes, limit) for limit in (AMPLE, TINY))
+        one, many = (ExpectedLoss(loss, candidates, y, self.n_classes, limit) for limit in (AMPLE, TINY))
         torch.testing.assert_close(many.expected_loss(p), one.expected_loss(p))
         torch.testing.assert_close(many.diversity(p), one.diversity(p))
 
     def test_single_precision_agrees_with_double(self) -> None:
         loss, candidates, y, p = self._setting()
         for method in ("expected_loss", "diversity"):
-            single, double = (getattr(BoundLoss(loss, candidates, y, self.n_classes), method)(q) for q in (p.float(), p))
+            single, double = (getattr(ExpectedLoss(loss, candidates, y, self.n_classes), method)(q) for q in (p.float(), p))
             assert single.dtype == torch.float32
             assert double.dtype == torch.float64
             _assert_close(single.double(), double)

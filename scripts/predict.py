@@ -1,4 +1,4 @@
-"""Find the object in anyone's pictures: `python scripts/predict.py ckpt_path=… input=photos/`."""
+"""Find the object in anyone's images: `python scripts/predict.py ckpt_path=… input=photos/`."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 
 from lvmdc.cli import config as resolvers
 from lvmdc.cli import errors
-from lvmdc.cli.evaluate import predict_pictures
+from lvmdc.cli.evaluate import predict_images
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 resolvers.register()
@@ -16,7 +16,7 @@ resolvers.register()
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="predict")
 def main(cfg: DictConfig) -> None:
     with errors.one_sentence(CONFIGS):
-        predict_pictures(cfg)
+        predict_images(cfg)
 
 
 if __name__ == "__main__":

@@ -24,28 +24,28 @@ def annotation(people, size=SIZE, with_actions=True):
     return f"<annotation>\n<folder>VOC</folder>\n{head}\n{''.join(objects)}\n</annotation>\n"
 
 
-def write_devkit(path: Path, pictures, year=2011, with_actions=True) -> Path:
-    """`path/VOC<year>` with one picture for each entry of `pictures`: name → people as `annotation` takes them."""
+def write_devkit(path: Path, images, year=2011, with_actions=True) -> Path:
+    """`path/VOC<year>` with one image for each entry of `images`: name → people as `annotation` takes them."""
     root = path / f"VOC{year}"
     lists = root / "ImageSets" / "Action"
     for folder in (root / "JPEGImages", root / "Annotations", lists):
         folder.mkdir(parents=True)
     known = ACTIONS[1:-1] if year == 2010 else ACTIONS[:-1]
     told = {action: "" for action in known}
-    for i, (name, people) in enumerate(pictures.items()):
+    for i, (name, people) in enumerate(images.items()):
         Image.new("RGB", SIZE, (17 * i % 256, 90, 130)).save(root / "JPEGImages" / f"{name}.jpg")
         (root / "Annotations" / f"{name}.xml").write_text(annotation(people, with_actions=with_actions))
         for number, person in enumerate(people, start=1):
             for action in known if not isinstance(person, str) else ():
                 told[action] += f"{name}  {number} {1 if action in person[4:] else -1:2d}\n"
     for split in ("train", "val", "trainval"):
-        (lists / f"{split}.txt").write_text("".join(f"{name}\n" for name in pictures))
+        (lists / f"{split}.txt").write_text("".join(f"{name}\n" for name in images))
         for action, lines in told.items():
             (lists / f"{action}_{split}.txt").write_text(lines)
     return path
 
 
-PICTURES = {
+IMAGES = {
     "2011_000001": [(1, 2, 20, 30, "running")],
     "2011_000002": [(1, 1, 8, 8, "reading"), (5, 5, 40, 30, "phoning"), "horse"],  # the larger of two
     "2011_000003": [(2, 2, 30, 25, "phoning", "walking")],  # two actions

@@ -323,17 +323,17 @@ def _candidates(folder: Path) -> list[Reader]:
 
 def _arrays(folder: Path) -> list[Reader]:
     folder.mkdir()
-    path, picture = folder / "a.npz", Image.new("RGB", (9, 9))
+    path, image = folder / "a.npz", Image.new("RGB", (9, 9))
     arrays = {"images": np.array(["a.png", "b/c.png"]), "counts": np.array([1, 2]), "features": np.eye(3, 2, dtype=np.float16)}
     arrays |= {"boxes": np.array([[0, 0, 3, 2], [1, 0, 4, 2], [1, 1, 9, 2]], np.float32), "train_1": np.array([0]), "test_1": np.array([1])}
     np.savez(path, **arrays)
 
     def described() -> None:
-        boxes = FileProposals(path).boxes(picture, "c.png")
-        FileFeatures(path).describe_named(picture, "c.png", boxes)
+        boxes = FileProposals(path).boxes(image, "c.png")
+        FileFeatures(path).describe_named(image, "c.png", boxes)
 
     return [
-        Reader("proposals", path, lambda: FileProposals(path).boxes(picture, "c.png"), as_arrays),
+        Reader("proposals", path, lambda: FileProposals(path).boxes(image, "c.png"), as_arrays),
         Reader("features", path, described, as_arrays),
         Reader("published split", path, lambda: published_split(path, 0, ["a.png", "b/c.png"]), as_arrays),
     ]
@@ -383,12 +383,12 @@ def _folder(root: Path) -> list[Reader]:
     table.write_text("image,label,x1,y1,x2,y2\ncat/1.png,cat,0,0,3,4\ndog/1.png,dog,1.5,1,6,4\n")
     made = [Reader("boxes.csv", table, lambda: folder(root), reworded)]
     table.unlink()
-    picture = Image.open(root / "cat" / "1.png")
+    image = Image.open(root / "cat" / "1.png")
     for suffix in ("png", "jpg", "gif", "tif", "webp", "bmp", "ppm"):
-        own = root.with_name(f"pictures_{suffix}")
+        own = root.with_name(f"images_{suffix}")
         (own / "cat").mkdir(parents=True)
-        picture.save(own / "cat" / f"1.{suffix}")
-        made.append(Reader(f"picture folder, {suffix}", own / "cat" / f"1.{suffix}", lambda own=own: folder(own).image(0)))
+        image.save(own / "cat" / f"1.{suffix}")
+        made.append(Reader(f"image folder, {suffix}", own / "cat" / f"1.{suffix}", lambda own=own: folder(own).image(0)))
     made[0].read = lambda: _with(table, lambda: folder(root))
     return made
 

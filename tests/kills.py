@@ -24,7 +24,7 @@ from lvmdc.lightning.checkpoint import read_checkpoint
 TRAIN = Path(__file__).resolve().parents[1] / "scripts" / "train.py"
 OVERRIDES = [
     "experiment=object_detection", "callbacks=checkpoint", "logger=csv", "extras.progress=false", "extras.threads=1",
-    "extras.report=false", "data.pictures.per_class=12",
+    "extras.report=false", "data.images.per_class=12",
 ]  # fmt: skip
 SOLVERS = {  # β falls by a third an iteration from 0.5 to 0.1, and learning does not end before
     "exact": ["method.init=uniform", "method.C=5", "method.tol=0.00001", "method.anneal=0.5", "method.beta=0.1"],

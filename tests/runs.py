@@ -33,16 +33,16 @@ def config() -> Callable[..., DictConfig]:
 @pytest.fixture(scope="session")
 def small() -> list[str]:
     """Overrides that make a run quick and quiet."""
-    return [*QUIET, "data.pictures.per_class=8"]
+    return [*QUIET, "data.images.per_class=8"]
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run of a few iterations, with pictures in TensorBoard."""
+    """The folder of a finished run of a few iterations, with images in TensorBoard."""
     folder = tmp_path_factory.mktemp("run with spaces é")
     overrides = [
         "experiment=object_detection",
-        "data.pictures.per_class=8",
+        "data.images.per_class=8",
         "data.val_fraction=0.2",
         "extras.progress=false",
         "method.tol=0.1",

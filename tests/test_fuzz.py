@@ -20,7 +20,7 @@ from lvmdc.sequences.motif import read_sequences
 from lvmdc.storage import arrays as storage
 from lvmdc.testing import random_candidates
 from lvmdc.vision.datasets import coco, coco_scenes
-from lvmdc.vision.datasets.reading import picture_size, read_picture
+from lvmdc.vision.datasets.reading import image_size, read_image
 from lvmdc.vision.datasets.voc_annotation import read_objects
 
 
@@ -33,7 +33,7 @@ NAMES = [
     *("checkpoint", "checkpoint of 0.1", "detector", "weights"),
     *("candidates, read", "candidates, mapped", "candidates of numpy", "cache", "proposals", "features", "published split"),
     *("COCO", "COCO scenes", "VOC action", "VOC detection", "VOC list", "boxes.csv"),
-    *(f"picture folder, {suffix}" for suffix in ("png", "jpg", "gif", "tif", "webp", "bmp", "ppm")),
+    *(f"image folder, {suffix}" for suffix in ("png", "jpg", "gif", "tif", "webp", "bmp", "ppm")),
     *("motif", "motif, gz", "MNIST images", "MNIST labels"),
     *("results.json", "overrides.yaml", "result of a run", "sessions.json", "zip archive", "tar archive", "run.json"),
 ]
@@ -128,17 +128,17 @@ def bomb(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [(10_000, 10_000), (100_000, 100_000), (2_000_000_000, 2)])
-def test_a_picture_of_absurd_size_is_refused_before_it_is_read(tmp_path, size):
+def test_a_image_of_absurd_size_is_refused_before_it_is_read(tmp_path, size):
     (tmp_path / "bomb.png").write_bytes(bomb(*size))
-    for read in (read_picture, picture_size):
-        with pytest.raises(ValueError, match=r"bomb\.png cannot be read as a picture"):
+    for read in (read_image, image_size):
+        with pytest.raises(ValueError, match=r"bomb\.png cannot be read as an image"):
             read(tmp_path / "bomb.png")
 
 
-def test_a_file_that_would_start_a_program_is_no_picture(tmp_path):
+def test_a_file_that_would_start_a_program_is_no_image(tmp_path):
     (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n")
-    with pytest.raises(ValueError, match=r"a\.png cannot be read as a picture: it is not a picture"):
-        read_picture(tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"a\.png cannot be read as an image: it is not an image"):
+        read_image(tmp_path / "a.png")
 
 
 def test_entities_of_xml_are_refused_before_they_grow(tmp_path):

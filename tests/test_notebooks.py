@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, on fewer pictures where they take long."""
+"""The notebooks run from top to bottom, on fewer images where they take long."""
 
 from pathlib import Path
 

@@ -6,7 +6,7 @@ from references import LOSSES, SMALL, problems
 
 from lvmdc.distributions import Conditional, Delta
 from lvmdc.inference import best
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.objective import Objective, half_square, slack, truth_score
 
 
@@ -25,7 +25,7 @@ def test_slack_is_the_difference_of_the_two_maxima(loss, problem):
 @given(problem=problems())
 def test_slack_is_no_less_than_the_expected_loss_of_the_prediction(loss, problem):
     c = problem.candidates
-    bound = BoundLoss(loss, c, problem.y, problem.n_classes)
+    bound = ExpectedLoss(loss, c, problem.y, problem.n_classes)
     y, rows = best(c, problem.scores)
     agreement = bound.expected_at(problem.p, y, rows)
     P, Q = Conditional(c, problem.y, problem.p), Delta(c, y, c.index(rows))

@@ -14,8 +14,8 @@ from lvmdc.vision.proposals.grid import WindowGrid
 SETTINGS = {"loss": OverlapLoss(), "C": 3.0, "init": "central"}
 
 
-def data_of(pictures=None, batch_size=4):
-    found = cluttered_digits(per_class=6, digits=(0, 4)) if pictures is None else pictures
+def data_of(images=None, batch_size=4):
+    found = cluttered_digits(per_class=6, digits=(0, 4)) if images is None else images
     return LatentDataModule(found, WindowGrid(stride=16), Learned(), batch_size=batch_size, progress=False)
 
 

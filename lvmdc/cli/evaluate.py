@@ -18,7 +18,7 @@ from lvmdc.lightning.detector_file import is_detector, read_detector
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.predictions import SceneRecord, save_scenes
 from lvmdc.storage.atomic import write_measures
-from lvmdc.vision.datasets.images import PictureSet, Sources
+from lvmdc.vision.datasets.images import ImageSet, Sources
 from lvmdc.vision.datasets.reading import SUFFIXES
 from lvmdc.vision.detection import measure
 from lvmdc.vision.features import Features
@@ -46,23 +46,23 @@ def evaluate_detector(cfg: DictConfig) -> dict[str, float]:
 
 
 def predict_scenes(cfg: DictConfig, files: list[Path]) -> Path:
-    """All objects in anyone's pictures, with scores: predictions.json and drawings."""
+    """All objects in anyone's images, with scores: predictions.json and drawings."""
     file = read_detector(cfg.ckpt_path)
     detector = file.detector()
     proposals, features = file.part("proposals", Proposals), file.part("features", Features)
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
-    pictures = Sources(files, file.classes, names)
+    images = Sources(files, file.classes, names)
 
     def records() -> Iterator[SceneRecord]:
-        for i in tqdm(range(len(pictures)), desc="pictures", unit="picture"):
-            image = pictures.image(i)
+        for i in tqdm(range(len(images)), desc="images", unit="image"):
+            image = images.image(i)
             boxes = proposals.boxes(image, names[i])
             candidates = Candidates(features.describe_named(image, names[i], boxes), [len(boxes)], boxes)
             yield SceneRecord(names[i], surest(detector.predict(candidates), cfg.min_score), image)
 
     path = save_scenes(Path(cfg.output or cfg.paths.output_dir), records(), file.classes)
-    log.info("%d pictures\npredictions  %s", len(files), path)
+    log.info("%d images\npredictions  %s", len(files), path)
     return path
 
 
@@ -83,33 +83,31 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     return measures
 
 
-def predict_pictures(cfg: DictConfig) -> Path:
-    """Classes and boxes for a folder of anyone's pictures: predictions.json and drawings."""
+def predict_images(cfg: DictConfig) -> Path:
+    """Classes and boxes for a folder of anyone's images: predictions.json and drawings."""
     if is_detector(cfg.ckpt_path):
-        return predict_scenes(cfg, find_pictures(Path(cfg.input)))
+        return predict_scenes(cfg, find_images(Path(cfg.input)))
     checkpoint = read_checkpoint(cfg.ckpt_path)
     model = checkpoint.model()
-    files = find_pictures(Path(cfg.input))
+    files = find_images(Path(cfg.input))
     config = checkpoint.config
     with checkpoint.named_errors():
-        pictured, partial = not config["data"].get("samples"), (config["proposals"] or {}).get("_partial_")
+        imaged, partial = not config["data"].get("samples"), (config["proposals"] or {}).get("_partial_")
         mapped = config["data"].get("kernel_map")
-    if not pictured:
-        raise ValueError(f"ckpt_path: {checkpoint.path} was learned from data that are not pictures, and cannot predict pictures")
+    if not imaged:
+        raise ValueError(f"ckpt_path: {checkpoint.path} was learned from data that are not images, and cannot predict images")
     if partial:
         raise ValueError(f"ckpt_path: {checkpoint.path} was learned with boxes that only its own data set knows, and cannot propose others")
     if mapped:
-        raise ValueError(
-            f"ckpt_path: {checkpoint.path} has a kernel map that was fitted on its own data, and cannot predict other pictures"
-        )
+        raise ValueError(f"ckpt_path: {checkpoint.path} has a kernel map that was fitted on its own data, and cannot predict other images")
     proposals, features = checkpoint.part("proposals", Proposals), model.describer(checkpoint.part("features", Features))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     names = [path.relative_to(base).as_posix() for path in files]
-    pictures = PictureSet(files, checkpoint.classes, torch.zeros(len(files), dtype=torch.long), names=names)
+    images = ImageSet(files, checkpoint.classes, torch.zeros(len(files), dtype=torch.long), names=names)
 
     def predictions() -> Iterator[Prediction]:
-        for i in tqdm(range(len(pictures)), desc="pictures", unit="picture"):
-            image = pictures.image(i)
+        for i in tqdm(range(len(images)), desc="images", unit="image"):
+            image = images.image(i)
             boxes = proposals.boxes(image, names[i])
             candidates = Candidates(features.describe_named(image, names[i], boxes), [len(boxes)], boxes)
             y, h, score = model.prediction(candidates).top_k(candidates, max(1, cfg.top_k))
@@ -122,17 +120,17 @@ def predict_pictures(cfg: DictConfig) -> Path:
 
     folder = Path(cfg.output or cfg.paths.output_dir)
     path = save_predictions(folder, predictions())
-    log.info("%d pictures\npredictions  %s", len(files), path)
+    log.info("%d images\npredictions  %s", len(files), path)
     return path
 
 
-def find_pictures(path: Path) -> list[Path]:
-    """The pictures of a folder and its sub-folders, or the one picture that `path` is."""
+def find_images(path: Path) -> list[Path]:
+    """The images of a folder and its sub-folders, or the one image that `path` is."""
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise FileNotFoundError(f"input: {path} does not exist")
     files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     if not files:
-        raise ValueError(f"input: {path} holds no picture ({', '.join(SUFFIXES)})")
+        raise ValueError(f"input: {path} holds no image ({', '.join(SUFFIXES)})")
     return files

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from lvmdc.storage.arrays import save_arrays
 from lvmdc.vision.datasets.archive import Source, open_source
 from lvmdc.vision.datasets.folder import folder
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.mammals import BOXES, check_complete, photographs, read_windows
 from lvmdc.vision.datasets.voc import check_year, voc_action
 
@@ -48,7 +48,7 @@ def prepare_mammals(source: str | Path, target: str | Path, progress: bool = Tru
     place = Path(target) / "mammals" / "images"
     hog = place.with_name("hog.npz")
 
-    def check(root: Path) -> PictureSet:
+    def check(root: Path) -> ImageSet:
         check_complete(root)
         return folder(root, BOXES)
 
@@ -71,7 +71,7 @@ def prepare_mammals(source: str | Path, target: str | Path, progress: bool = Tru
 def prepare_voc_action(source: str | Path, target: str | Path, year: int = 2011, progress: bool = True) -> Path:
     """Copy what the action task needs of a VOC devkit, an archive or an unpacked one, to `target/VOCdevkit/VOC<year>`.
 
-    These are the lists in ImageSets/Action, and the annotations and pictures that they name; the devkit may lie anywhere in the source, in
+    These are the lists in ImageSets/Action, and the annotations and images that they name; the devkit may lie anywhere in the source, in
     2011 it is TrainVal/VOCdevkit/VOC2011. The copy is checked before it gets its name.
 
     >>> prepare_voc_action("nowhere", "data")
@@ -81,7 +81,7 @@ def prepare_voc_action(source: str | Path, target: str | Path, year: int = 2011,
     check_year(year)
     place = Path(target) / "VOCdevkit" / f"VOC{year}"
 
-    def check(root: Path) -> PictureSet:
+    def check(root: Path) -> ImageSet:
         return voc_action(root.parent, year)
 
     if not _is_there(place, check):
@@ -90,7 +90,7 @@ def prepare_voc_action(source: str | Path, target: str | Path, year: int = 2011,
     return place
 
 
-def _is_there(place: Path, check: Callable[[Path], PictureSet]) -> bool:
+def _is_there(place: Path, check: Callable[[Path], ImageSet]) -> bool:
     if not place.exists():
         return False
     try:
@@ -102,7 +102,7 @@ def _is_there(place: Path, check: Callable[[Path], PictureSet]) -> bool:
 
 
 @contextmanager
-def _replacing(place: Path, check: Callable[[Path], PictureSet]) -> Iterator[Path]:
+def _replacing(place: Path, check: Callable[[Path], ImageSet]) -> Iterator[Path]:
     """A new folder that is checked and then gets the name `place`, or vanishes."""
     temporary = place.parent / f".{secrets.token_hex(8)}.tmp"
     root = temporary / place.name  # under its own name, which readers look for
@@ -110,11 +110,11 @@ def _replacing(place: Path, check: Callable[[Path], PictureSet]) -> Iterator[Pat
     try:
         yield root
         try:
-            pictures = check(root)
+            images = check(root)
         except (OSError, ValueError) as error:
             raise ValueError(f"the source is not complete: {str(error).replace(str(root), place.name)}") from None
         os.rename(root, place)
-        log.info("%s: %d pictures of %d classes", place, len(pictures), len(pictures.classes))
+        log.info("%s: %d images of %d classes", place, len(images), len(images.classes))
     finally:
         shutil.rmtree(temporary)
 
@@ -160,7 +160,7 @@ def _action_task(source: Source, year: int) -> dict[str, str]:
     missing = []
     for key in sorted(keys):
         if PurePosixPath(key).name != key:
-            raise ValueError(f"source: {root + first} must name pictures without their folder, but it has {key!r}")
+            raise ValueError(f"source: {root + first} must name images without their folder, but it has {key!r}")
         for name in (f"Annotations/{key}.xml", f"JPEGImages/{key}.jpg"):
             wanted[root + name] = name
             missing += [] if root + name in held else [name]

@@ -1,4 +1,4 @@
-"""The end of a run: table, pictures, report page, TensorBoard."""
+"""The end of a run: table, images, report page, TensorBoard."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from lvmdc.reporting.record import command_line
 from lvmdc.storage.atomic import SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import Detector
 
-# The end of a run: a table, pictures, the report page, hyperparameters for TensorBoard, and where all of it is.
+# The end of a run: a table, images, the report page, hyperparameters for TensorBoard, and where all of it is.
 
 log = logging.getLogger(__name__)
-SHOWN = 24  # pictures of the test part in the report
+SHOWN = 24  # images of the test part in the report
 SHEET = 1024  # pixels across that all of them take on one sheet: four of the usual size
 NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
 
@@ -39,17 +39,17 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
         return
     table = measures_table(rows)
     settings = flat(OmegaConf.to_container(cfg, resolve=True))
-    pictures = _draw(module, folder / "pictures")
+    images = _draw(module, folder / "images")
     log_hyperparameters(trainer, settings, measures)
     board = f"tensorboard --logdir {folder}"
     write_measures(folder / "results.json", measures | {"objective": module.history()[-1]["objective"]})
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
-        write_report(folder / "report.html", title, settings, module.history(), table, pictures, [command_line(), board])
+        write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board])
     log.info("\n%s\n", table.text())
     log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
     log.info("run folder  %s", folder)
-    for name, place in (("report", "report.html"), ("pictures", "pictures"), ("checkpoint", "checkpoints/last.ckpt")):
+    for name, place in (("report", "report.html"), ("images", "images"), ("checkpoint", "checkpoints/last.ckpt")):
         if (folder / place).exists():
             log.info("%-11s %s", name, folder / place)
     log.info("curves      %s", board)
@@ -115,10 +115,10 @@ def _draw(module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
     return learned + drawn
 
 
-# The end of a detector's training: a table, pictures, the report page, TensorBoard.
+# The end of a detector's training: a table, images, the report page, TensorBoard.
 
-SCENES_SHOWN, COLUMNS = 24, 6  # pictures of the test part in the report, and on a row of the sheet
-OF_A_CLASS = 6  # training pictures that show what was found of a class, as soon as it is learned
+SCENES_SHOWN, COLUMNS = 24, 6  # images of the test part in the report, and on a row of the sheet
+OF_A_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
 SURE = 0.5  # probability above which a box is drawn
 DETECTION_NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
 
@@ -131,9 +131,9 @@ def finish_detection(
     drawn = draw_scenes(detector, test, SCENES_SHOWN)
     names = SafeNames(".png")
     for caption, image in drawn:
-        write_atomically(folder / "pictures" / names.path(caption), png(image))
+        write_atomically(folder / "images" / names.path(caption), png(image))
     sheet = contact_sheet([image for _, image in drawn], COLUMNS, meanings=("truth", "predicted"))
-    write_atomically(folder / "pictures" / "all.png", png(sheet))
+    write_atomically(folder / "images" / "all.png", png(sheet))
     for logger in loggers:
         logger.log_metrics({f"final/{part}/{k}": v for part, found in rows.items() for k, v in found.items()}, step=0)
         if isinstance(logger, TensorBoardLogger):
@@ -142,14 +142,14 @@ def finish_detection(
         logger.save()
     settings = flat(OmegaConf.to_container(cfg, resolve=True))
     if cfg.extras.report:
-        title = f"{cfg.task_name}: {type(detector.learner).__name__}, labels of pictures alone"
+        title = f"{cfg.task_name}: {type(detector.learner).__name__}, labels of images alone"
         board = f"tensorboard --logdir {folder}"
         write_report(folder / "report.html", title, settings, mean_history(detector.history_), table, drawn, [command_line(), board])
     log.info("\n%s\n", table.text())
     for name, place in (
         ("run folder", ""),
         ("report", "report.html"),
-        ("pictures", "pictures/all.png"),
+        ("images", "images/all.png"),
         ("checkpoint", "checkpoints/last.ckpt"),
     ):
         if (folder / place).exists():
@@ -170,14 +170,14 @@ def detection_table(rows: dict[str, dict[str, float]], classes: list[str]) -> Ta
 
 
 def draw_scenes(detector: Detector, scenes: Scenes, count: int, size: int = 256) -> list[tuple[str, Image.Image]]:
-    """Some of the pictures with what is predicted as present, each with its name."""
+    """Some of the images with what is predicted as present, each with its name."""
     index = spread(len(scenes), count)
     items, candidates = scenes.items.subset(index), scenes.candidates.subset(index)
     found = surest(detector.predict(candidates).to("cpu"), SURE)
     return [
         (
             items.names[i],
-            draw_scene(items.image(i), found.of_picture(i), items.classes, items.truth.of_picture(i) if items.truth else None, size=size),
+            draw_scene(items.image(i), found.of_image(i), items.classes, items.truth.of_image(i) if items.truth else None, size=size),
         )
         for i in range(len(items))
     ]
@@ -209,13 +209,13 @@ def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str,
 
 
 def draw_class(detector: Detector, scenes: Scenes, k: int, size: int = 256) -> Image.Image:
-    """The best box of class k in some of the pictures that are labelled with it."""
+    """The best box of class k in some of the images that are labelled with it."""
     shown = (scenes.items.labels[:, k] == 1).nonzero().flatten()
     index = shown[spread(len(shown), OF_A_CLASS)]
     items, truth = scenes.items.subset(index), scenes.items.truth
     found = detector.locate(scenes.candidates.subset(index), items.labels).to("cpu").of_label(k)
-    right = [None if truth is None else truth.of_label(k).of_picture(i) for i in index.tolist()]
-    drawn = [draw_scene(items.image(i), found.of_picture(i), items.classes, right[i], size=size) for i in range(len(items))]
+    right = [None if truth is None else truth.of_label(k).of_image(i) for i in index.tolist()]
+    drawn = [draw_scene(items.image(i), found.of_image(i), items.classes, right[i], size=size) for i in range(len(items))]
     return contact_sheet(drawn, COLUMNS, meanings=("truth", "predicted"))
 
 

@@ -123,17 +123,17 @@ class RunsFailed(RuntimeError):
 
 
 def reproduce(cfg: DictConfig) -> Report:
-    """Do what is not done of a figure's runs, then write the figure, tables and pictures; at the end RunsFailed if some ended in errors."""
+    """Do what is not done of a figure's runs, then write the figure, tables and images; at the end RunsFailed if some ended in errors."""
     require("matplotlib", "scipy")
     protocol, paper = read_protocol(cfg), read_paper(cfg)
     check_rest(cfg, protocol)
     folder, store = Path(cfg.out), Store(cfg.out)
     data: LatentDataModule = instantiate(cfg.data, _convert_="all")
-    candidates = build_candidates(data.pictures, data.proposals, data.features, data.cache_dir, data.progress, data.prior)
-    problem = Problem.of(data.pictures, candidates)
+    candidates = build_candidates(data.images, data.proposals, data.features, data.cache_dir, data.progress, data.prior)
+    problem = Problem.of(data.images, candidates)
     runs = plan_runs(protocol, problem.key)
     check_divisions({run.division for run in runs}, problem.y, problem.groups)
-    about = describe(data, problem, str(cfg.data.pictures._target_).rpartition(".")[2])
+    about = describe(data, problem, str(cfg.data.images._target_).rpartition(".")[2])
     log.info("%s\n%s\n%s", cfg.title, about, describe_plan(protocol, runs))
     if cfg.run:
         do_missing(cfg, runs, problem, store)
@@ -142,7 +142,7 @@ def reproduce(cfg: DictConfig) -> Report:
     results = [(run, store.read(run)) for run in runs]
     report = Report(cfg.name, cfg.title, about, command(sys.argv[1:]), protocol, paper, results, compare, against)
     report.write(folder)
-    report.write_examples(folder, problem, data.pictures, cfg.examples)
+    report.write_examples(folder, problem, data.images, cfg.examples)
     log.info("\n%s\n", "\n\n".join(table.text() for table in report.tables()))
     for name, place in (("figure", f"{cfg.name}.png"), ("table", "table.html"), ("examples", "examples.html"), ("all runs", "runs.csv")):
         if (folder / place).exists():
@@ -193,9 +193,9 @@ def describe(data: LatentDataModule, problem: Problem, source: str) -> str:
     counts, c = problem.candidates.counts, problem.candidates
     where = "embedded data, made from a seed" if source in EMBEDDED else "data on disk"
     return (
-        f"Data: {source} ({where}), {len(problem)} pictures of {len(data.classes)} classes, {int(counts.min())} to {int(counts.max())}"
-        f" candidates of {c.n_features} features a picture, {float(counts.double().mean()):.1f} on average;"
-        f" {100 * recall(c, problem.truth):.1f} % of the pictures have one that overlaps the annotated box by half."
+        f"Data: {source} ({where}), {len(problem)} images of {len(data.classes)} classes, {int(counts.min())} to {int(counts.max())}"
+        f" candidates of {c.n_features} features an image, {float(counts.double().mean()):.1f} on average;"
+        f" {100 * recall(c, problem.truth):.1f} % of the images have one that overlaps the annotated box by half."
     )
 
 

@@ -30,7 +30,7 @@ from lvmdc.lightning.module import LatentModule
 from lvmdc.lightning.ranks import LostRankError, is_lost, this_rank
 from lvmdc.reporting.record import command_line, write_record
 from lvmdc.storage.atomic import write_measures
-from lvmdc.vision.detection import Detector, measure, pseudo_labels, save_coco, told_objects, unlearned
+from lvmdc.vision.detection import Detector, ground_truth_objects, measure, pseudo_labels, save_coco, unlearned
 
 # One training from a composed configuration: the work of scripts/train.py.
 
@@ -39,14 +39,14 @@ FOR_RANKS = ("hydra.run.dir=", "hydra.job.name=", "hydra.output_subdir=")  # wor
 
 
 def train(cfg: DictConfig) -> dict[str, float]:
-    """Learn, measure on the test part, leave tables and pictures behind; the test measures, for sweeps to compare."""
+    """Learn, measure on the test part, leave tables and images behind; the test measures, for sweeps to compare."""
     folder = Path(cfg.paths.output_dir)
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
     missing = OmegaConf.missing_keys(cfg)
     if missing:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
     if "scenes" in cfg.data:
-        raise ValueError("these pictures have several labels each: use detection=weak with them")
+        raise ValueError("these images have several labels each: use detection=weak with them")
     for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)  # hardware and advertisements
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
@@ -144,7 +144,7 @@ def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
 
 def describe(data: LatentDataModule, cfg: DictConfig) -> str:
     """What is learned from, in a line; whether it is embedded is said."""
-    kind = "pictures" if data.samples is None else "samples"
+    kind = "images" if data.samples is None else "samples"
     source = str(cfg.data[kind]._target_).rpartition(".")[2]
     embedded = source in ("cluttered_digits", "stick_actions", "planted_motifs", "rotated_digits")
     where = "embedded data, made from a seed" if embedded else "data on disk"
@@ -159,13 +159,13 @@ KEYS |= {"test, most central candidate": "test_central", "test, random candidate
 
 
 def detect(cfg: DictConfig) -> dict[str, float]:
-    """Learn, measure on both parts, leave tables, pictures and pseudo-labels behind; the measures."""
+    """Learn, measure on both parts, leave tables, images and pseudo-labels behind; the measures."""
     folder = Path(cfg.paths.output_dir)
     missing = OmegaConf.missing_keys(cfg)
     if missing:
         raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
     if "scenes" not in cfg.data:
-        raise ValueError("detection=weak needs pictures with several labels each: data=digit_scenes, voc_detection or coco_scenes")
+        raise ValueError("detection=weak needs images with several labels each: data=digit_scenes, voc_detection or coco_scenes")
     if cfg.extras.threads:
         torch.set_num_threads(cfg.extras.threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
@@ -179,8 +179,8 @@ def detect(cfg: DictConfig) -> dict[str, float]:
             done.check_learned()
     source = str(cfg.data.scenes._target_).rpartition(".")[2]
     where = "embedded data, made from a seed" if source == "digit_scenes" else "data on disk"
-    log.info("%s (%s): %d pictures of %d classes, fold %d", source, where, len(data.scenes), len(data.classes), data.fold)
-    log.info("%s for each class, from the labels of pictures", detector.learner)
+    log.info("%s (%s): %d images of %d classes, fold %d", source, where, len(data.scenes), len(data.classes), data.fold)
+    log.info("%s for each class, from the labels of images", detector.learner)
     train, test = (part.to(device) for part in data.setup())
     write_record(folder)
     loggers = [instantiate(part, _convert_="all") for part in (cfg.logger or {}).values() if part is not None]
@@ -254,8 +254,8 @@ def supervised_bound(detector: Detector, train: Scenes) -> Detector:
     told.set_params(start="learner", calibration=0, min_score=0.0)
     told.begin(candidates, labels)
     for k in range(told.n_classes_):
-        part, picture, h = told_objects(candidates, truth, k)
-        places = torch.full((len(picture), told.n_classes_), -1, device=h.device)
+        part, image, h = ground_truth_objects(candidates, truth, k)
+        places = torch.full((len(image), told.n_classes_), -1, device=h.device)
         places[:, k] = h
-        told.fit_class(part, labels[picture.cpu()], k, places)
+        told.fit_class(part, labels[image.cpu()], k, places)
     return told

@@ -13,7 +13,7 @@ from lvmdc.distributions import ClassFirst, Conditional, ConditionalModel, Poste
 from lvmdc.inference import best
 from lvmdc.learners.base import LatentLearner
 from lvmdc.learners.checks import Checked
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import half_square
 from lvmdc.solvers.cccp import LAST, SMALL
 from lvmdc.solvers.lbfgs import lower
@@ -40,7 +40,7 @@ class SoftTraining:
     space: LinearScores
     y: Tensor
     known: Tensor
-    bound: BoundLoss
+    bound: ExpectedLoss
     risk: SampleRisk
     C: float
     start: Tensor
@@ -133,7 +133,7 @@ class SoftLearner(LatentLearner):
     def _make_training(self, samples: Checked) -> SoftTraining:
         candidates, y, known = samples.candidates, samples.y, samples.known
         space, risk = LinearScores(candidates, self.joint_), self._risk(candidates, y, known)
-        bound = BoundLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
+        bound = ExpectedLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
         start = self.start_posterior(samples)
         p = start.to(score_dtype(candidates))
         return SoftTraining(space, y, known, bound, risk, self.C, start, space.origin(), p, self.C * self.tol, self._log_prior(candidates))

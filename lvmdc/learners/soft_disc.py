@@ -15,7 +15,7 @@ from lvmdc.inference import best
 from lvmdc.learners import checks
 from lvmdc.learners.disc import DISC
 from lvmdc.losses import Loss
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import Objective, half_square
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
@@ -32,7 +32,7 @@ class JointTraining:
     candidates: Candidates
     y: Tensor
     known: Tensor
-    bound: BoundLoss
+    bound: ExpectedLoss
     start: Tensor
     point: Point
     p: Tensor
@@ -105,7 +105,7 @@ class SoftDISC(DISC):
 
     def _make_training(self, samples: checks.Checked) -> JointTraining:
         candidates, y, known = samples.candidates, samples.y, samples.known
-        bound = BoundLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
+        bound = ExpectedLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
         start = self.start_posterior(samples)
         w = torch.zeros(self.joint_.size(candidates), dtype=torch.float64, device=candidates.device)
         point = Point(w, self.joint_.scores_at_origin(candidates))

@@ -13,7 +13,7 @@ from lvmdc.distributions import Conditional, score_dtype
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.inference import best
 from lvmdc.losses import Loss, ZeroOneLoss
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import Objective, half_square, slack
 from lvmdc.solvers.choice import latent_block
 from lvmdc.solvers.w_block import Point, StructuredHinge, Truth
@@ -122,7 +122,7 @@ class Training:
     def __init__(self, learner: LatentLearner, samples: Checked):
         candidates, y, known = self.candidates, self.y, self.known = samples.candidates, samples.y, samples.known
         self.C = learner.C
-        self.bound = BoundLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
+        self.bound = ExpectedLoss(learner.loss_, candidates, y, learner.n_classes_, learner.memory_budget)
         joint = learner.joint_.precise() if learner.tol < FINE else learner.joint_
         self.hinge = StructuredHinge(candidates, y, joint, learner.C, known, learner.memory_budget)
         belief = learner.start_posterior(samples)

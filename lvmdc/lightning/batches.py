@@ -15,8 +15,8 @@ from lvmdc.inference import best, best_of_class, best_value, own_class
 from lvmdc.learners import DISC, LatentLearner, SoftDISC
 from lvmdc.lightning.sparse import Norm, norm_value
 from lvmdc.losses import Loss
-from lvmdc.losses.base import AtRows
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.base import SubsetLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import Objective, slack
 from lvmdc.segments import segment_sum
 from lvmdc.solvers.soft import SoftProblem, half_squares
@@ -36,7 +36,7 @@ class Batch:
     ranks of share · 1/|B_r| Σ_{i in B_r} is 1/|B| Σ_{i in B}, and the mean is what ranks take of their gradients.
     """
 
-    bound: BoundLoss
+    bound: ExpectedLoss
     start: Tensor
     known: Tensor
     rows: Tensor
@@ -106,12 +106,14 @@ class TrainingSet:
         shift = self.candidates.offsets[index] - here.offsets  # (m,): from a row of the batch to one of the set
         rows = torch.arange(here.n_candidates, device=here.device) + shift.repeat_interleave(here.counts)
         known = self.known[index]
-        bound = BoundLoss(AtRows(self.loss, rows + distributed.first_row(self.candidates)), here, self.y[index], self.n_classes, self.limit)
+        bound = ExpectedLoss(
+            SubsetLoss(self.loss, rows + distributed.first_row(self.candidates)), here, self.y[index], self.n_classes, self.limit
+        )
         return Batch(bound, self.start[rows], torch.where(known >= 0, known - shift, -1), rows, share)
 
     def whole(self) -> Batch:
         """All samples that are here; nothing is copied."""
-        bound = BoundLoss(self.loss, self.candidates, self.y, self.n_classes, self.limit)
+        bound = ExpectedLoss(self.loss, self.candidates, self.y, self.n_classes, self.limit)
         return Batch(bound, self.start, self.known, torch.arange(self.candidates.n_candidates, device=self.candidates.device))
 
     def chunks(self) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""What the model sees: a picture with its true box, its predicted box and the posterior over boxes; and what w looks like."""
+"""What the model sees: an image with its true box, its predicted box and the posterior over boxes; and what w looks like."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def draw_samples(module: LatentModule, samples: Samples, count: int, size: int =
 
 
 def _places(shown: Samples, candidates: Candidates, i: int) -> tuple[Tensor, Tensor | None]:
-    """(m, 4) where the candidates of sample i are in its picture, and where the truth is, if that is known."""
+    """(m, 4) where the candidates of sample i are in its image, and where the truth is, if that is known."""
     if isinstance(shown.items, CandidateSet):
         boxes = shown.items.places(i)
         return boxes, None if shown.h is None else boxes[int(shown.h[i])]
@@ -96,7 +96,7 @@ def draw_learned(module: LatentModule, samples: Samples) -> list[tuple[str, Imag
     return [(title, draw_logo(shares, title)) for title, shares in logos]
 
 
-# What goes on beside the training: progress, pictures for TensorBoard, and how to go on after an interruption.
+# What goes on beside the training: progress, images for TensorBoard, and how to go on after an interruption.
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +108,12 @@ class Progress(RichProgressBar):
         super().__init__(leave=False)
 
 
-class Pictures(Callback):
-    """To TensorBoard, every few epochs: pictures with their boxes and posteriors, and histograms of the posterior.
+class Images(Callback):
+    """To TensorBoard, every few epochs: images with their boxes and posteriors, and histograms of the posterior.
 
     Args:
         every_n_epochs: how often.
-        count: how many pictures, evenly over the training part.
+        count: how many images, evenly over the training part.
     """
 
     def __init__(self, every_n_epochs: int = 2, count: int = 8):

@@ -19,6 +19,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
+from lvmdc.lightning.renamed import renamed
 from lvmdc.lightning.trusted import DEPTH, check_plain, construct
 from lvmdc.losses import Loss
 from lvmdc.storage.arrays import AGAIN, add_checksum, check_parts, replacing, verify_checksum
@@ -167,7 +168,7 @@ def checked_entries(path: Path, found: Any, kind: Callable[..., Any]) -> Any:
         _check_numbers(found["learned"])
     except ValueError as error:
         raise ValueError(f"ckpt_path: {path} does not hold what a checkpoint of lvmdc holds: {error}") from None
-    return kind(path, **found)
+    return kind(path, **found | {"config": renamed(found["config"])})
 
 
 def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:

@@ -17,7 +17,7 @@ from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.build import build_candidates, true_candidate
 from lvmdc.vision.features.kernel_map import KernelMap
@@ -66,10 +66,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Samples:
-    """Pictures, or whatever else, with their candidates, classes y (n,) and, where it is known, the true candidate h (n,): for pictures
+    """Images, or whatever else, with their candidates, classes y (n,) and, where it is known, the true candidate h (n,): for images
     the one nearest to the true box."""
 
-    items: PictureSet | CandidateSet
+    items: ImageSet | CandidateSet
     candidates: Candidates
     y: Tensor
     h: Tensor | None
@@ -93,7 +93,7 @@ class LatentDataModule(pl.LightningDataModule):
     """The training, validation and test samples of one fold.
 
     Args:
-        pictures: the data set.
+        images: the data set.
         proposals: where its candidates are, or a function that makes proposals for a data set.
         features: what they look like.
         samples: in place of these three, a data set that makes its candidates itself. Where it came divided, `fold`, `fraction` and
@@ -103,15 +103,15 @@ class LatentDataModule(pl.LightningDataModule):
         val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
         kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
-        prior: what is known of h from the image alone; with pictures only.
+        prior: what is known of h from the image alone; with images only.
         batch_size: samples in a mini-batch of the stochastic solver, of all ranks together; None: all of them at once, as the exact
             solver needs.
     """
 
     def __init__(
         self,
-        pictures: PictureSet | None = None,
-        proposals: Proposals | Callable[[PictureSet], Proposals] | None = None,
+        images: ImageSet | None = None,
+        proposals: Proposals | Callable[[ImageSet], Proposals] | None = None,
         features: Features | None = None,
         fold: int = 0,
         fraction: float = 0.6,
@@ -128,16 +128,16 @@ class LatentDataModule(pl.LightningDataModule):
         super().__init__()
         if not 0 <= val_fraction < 1:
             raise ValueError(f"val_fraction must lie in [0, 1), but it is {val_fraction}")
-        parts = (pictures, proposals, features)
+        parts = (images, proposals, features)
         if any((part is None) == (samples is None) for part in parts):
-            raise ValueError("data must be either pictures with proposals and features, or samples, which need none of them")
+            raise ValueError("data must be either images with proposals and features, or samples, which need none of them")
         self.prior = prior or None  # a group that is empty says none
         if self.prior is not None and samples is not None:
             raise ValueError("prior is computed from images, but the data are samples, which have none; use prior=none")
         self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
-        if pictures is not None and proposals is not None and features is not None:
-            self.pictures, self.features = pictures, features
-            self.proposals = proposals if isinstance(proposals, Proposals) else proposals(pictures)
+        if images is not None and proposals is not None and features is not None:
+            self.images, self.features = images, features
+            self.proposals = proposals if isinstance(proposals, Proposals) else proposals(images)
         self.fold, self.fraction, self.split_seed, self.val_fraction, self.batch_size = fold, fraction, split_seed, val_fraction, batch_size
         self.kernel_map = kernel_map or None  # a group that is empty says none
         self.train: Samples | None = None
@@ -145,9 +145,9 @@ class LatentDataModule(pl.LightningDataModule):
         self.test: Samples | None = None
 
     @property
-    def items(self) -> PictureSet | CandidateSet:
+    def items(self) -> ImageSet | CandidateSet:
         """All that is learned from and tested with."""
-        return self.pictures if self.samples is None else self.samples
+        return self.images if self.samples is None else self.samples
 
     @property
     def classes(self) -> list[str]:
@@ -158,7 +158,7 @@ class LatentDataModule(pl.LightningDataModule):
         """The candidates of everything, and the division into parts; once, whatever the stage."""
         if self.train is not None:
             return
-        everything = self._of_pictures() if self.samples is None else self._of_samples(self.samples)
+        everything = self._of_images() if self.samples is None else self._of_samples(self.samples)
         train, test = self._division(everything)
         held_out = train[:0]
         if self.val_fraction > 0:
@@ -173,7 +173,7 @@ class LatentDataModule(pl.LightningDataModule):
 
     @property
     def divides(self) -> bool:
-        """Whether every rank holds some of the samples; where features are learned, each looks at all pictures."""
+        """Whether every rank holds some of the samples; where features are learned, each looks at all images."""
         return not isinstance(getattr(self, "features", None), Learned)
 
     def _own(self, everything: Samples, index: Tensor, name: str) -> Samples:
@@ -198,15 +198,15 @@ class LatentDataModule(pl.LightningDataModule):
     def _of_samples(self, samples: CandidateSet) -> Samples:
         return Samples(samples, samples.candidates(), samples.y, samples.h)
 
-    def _of_pictures(self) -> Samples:
+    def _of_images(self) -> Samples:
         """From the cache, where it has them."""
-        candidates = build_candidates(self.pictures, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
+        candidates = build_candidates(self.images, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
         h = None
-        if self.pictures.boxes is not None:
-            h, overlap = true_candidate(candidates, self.pictures.boxes)
-            a_picture, found = candidates.n_candidates / len(candidates), 100 * float((overlap >= 0.5).double().mean())
-            log.info("proposals: %.1f boxes a picture, %.1f %% of the true boxes found at IoU 0.5", a_picture, found)
-        return Samples(self.pictures, candidates, self.pictures.y, h)
+        if self.images.boxes is not None:
+            h, overlap = true_candidate(candidates, self.images.boxes)
+            a_image, found = candidates.n_candidates / len(candidates), 100 * float((overlap >= 0.5).double().mean())
+            log.info("proposals: %.1f boxes an image, %.1f %% of the true boxes found at IoU 0.5", a_image, found)
+        return Samples(self.images, candidates, self.images.y, h)
 
     def _division(self, everything: Samples) -> tuple[Tensor, Tensor]:
         """As it was published, as the data came, or else at random by class."""

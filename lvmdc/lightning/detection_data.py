@@ -1,4 +1,4 @@
-"""From pictures with several objects, proposals and features to the parts that a detector learns from and is tested on."""
+"""From images with several objects, proposals and features to the parts that a detector learns from and is tested on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Scenes:
-    """Pictures and their candidates."""
+    """Images and their candidates."""
 
     items: SceneSet
     candidates: Candidates
@@ -35,15 +35,15 @@ class Scenes:
 
 
 class DetectionData:
-    """The training and test pictures of one fold.
+    """The training and test images of one fold.
 
     Args:
         scenes: the data set.
         proposals: where its candidates are.
         features: what they look like.
-        fold: which of the independent divisions, for a data set that came in one part; `fraction` of the pictures trains.
+        fold: which of the independent divisions, for a data set that came in one part; `fraction` of the images trains.
         cache_dir: where candidates are kept between runs.
-        batch_size: as the solver sets it; a detector learns from all pictures at once.
+        batch_size: as the solver sets it; a detector learns from all images at once.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DetectionData:
         batch_size: int | None = None,
     ):
         if not isinstance(proposals, Proposals):
-            raise ValueError("proposals must not need the true box of a picture's one object: these pictures have several")
+            raise ValueError("proposals must not need the true box of an image's one object: these images have several")
         if batch_size is not None:
             raise ValueError("a detector of several classes is learned exactly: use solver=exact")
         self.scenes, self.proposals, self.features = scenes, proposals, features
@@ -78,6 +78,6 @@ class DetectionData:
         told, truth = "", self.scenes.truth
         if truth is not None and bool((~truth.difficult).any()):
             told = f", {100 * box_recall(candidates, truth):.1f} % of the true boxes found at IoU 0.5"
-        log.info("proposals: %.1f boxes a picture%s", candidates.n_candidates / len(candidates), told)
+        log.info("proposals: %.1f boxes an image%s", candidates.n_candidates / len(candidates), told)
         train, test = (Scenes(self.scenes.subset(part), candidates.subset(part)) for part in self.division)
         return train, test

@@ -69,17 +69,17 @@ GENTLE = 0.1  # of the usual rate of θ, where it starts at its optimum
 
 
 class EndToEndModule(StochasticModule):
-    """Learns (11) by a step on w, one on θ and one on the weights of a network for every mini-batch of pictures.
+    """Learns (11) by a step on w, one on θ and one on the weights of a network for every mini-batch of images.
 
-    Ψ and Φ are what a `RegionNetwork` makes of a picture's pixels under its candidate boxes, so that ξ_i and H_i have derivatives in its
+    Ψ and Φ are what a `RegionNetwork` makes of an image's pixels under its candidate boxes, so that ξ_i and H_i have derivatives in its
     weights too: the network takes the step that the sum of both blocks' objectives asks for, see `BatchObjective`; with
     `theta_bound=slack` all three together are one subgradient step on (11). It has no term in (11); `weight_decay` is its optimizer's.
 
-    An epoch's row of the history is (11) on all training pictures as they are, without augmentation.
+    An epoch's row of the history is (11) on all training images as they are, without augmentation.
 
     Args:
         network: what describes candidates; EfficientNet-Lite0 where not given.
-        augmentation: other views of the training pictures; None: as they are.
+        augmentation: other views of the training images; None: as they are.
         optimizer_backbone: makes the optimizer of the network's weights; its rate falls evenly to zero.
         frozen_epochs: how long the network stays as it was while w and θ learn.
         alternate: w and θ step with every other batch, the network with those between; otherwise all with every batch.
@@ -149,7 +149,7 @@ class EndToEndModule(StochasticModule):
         return self._look(self.data.progress)
 
     def _check_fits(self) -> None:
-        """Any pictures do."""
+        """Any images do."""
 
     def configure_optimizers(self) -> Any:
         super().configure_optimizers()
@@ -259,7 +259,7 @@ class EndToEndModule(StochasticModule):
     _current = True  # whether it still sees them so
 
     def _look(self, progress: bool = False) -> Samples:
-        """Describe the training pictures by the network as it is, whose features they settle the length of."""
+        """Describe the training images by the network as it is, whose features they settle the length of."""
         train = super()._to_learn_from()
         seen = replace(train, candidates=self.regions.describe(train, calibrate=True, progress=progress))
         self._seen, self._current = (train, seen), True

@@ -17,14 +17,14 @@ from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.lightning.validation import check_features
 from lvmdc.losses import Loss
 from lvmdc.losses.overlap import box_iou
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.metrics.localisation import overlaps
 
 
 def evaluate(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, float]:
     """Measures of predictions y_hat (n,), h_hat (n,): `error` of the class and, where the truth of h is known, the mean `loss`,
-    for pictures `corloc`, the share of them whose box overlaps the true one by half, and the mean `overlap`, for others `latent_error`,
+    for images `corloc`, the share of them whose box overlaps the true one by half, and the mean `overlap`, for others `latent_error`,
     the share of those whose class has a latent variable for which another h than the true one is predicted, and, where candidates have
     boxes, the mean `overlap` of the two. Where each rank has some of the samples, all ranks call it, and the means are over all samples."""
     values = {name: v.double() for name, v in of_samples(samples, loss, y_hat, h_hat).items()}
@@ -40,7 +40,7 @@ def of_samples(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> di
     if samples.h is None:
         return found
     found["loss"] = loss.between(samples.candidates, samples.y, samples.h, y_hat, h_hat)
-    if not isinstance(samples.items, PictureSet):
+    if not isinstance(samples.items, ImageSet):
         latent = torch.tensor(samples.items.latent, device=y_hat.device)
         has_h, c = latent[samples.y].nonzero().flatten(), samples.candidates
         none = ~latent[y_hat[has_h]]  # a class without h finds none
@@ -107,7 +107,7 @@ class LatentModule(pl.LightningModule, ABC):
         return samples
 
     def describer(self, features: Features) -> Features:
-        """What describes other pictures for it, given what described those of its data."""
+        """What describes other images for it, given what described those of its data."""
         return features
 
     def measure(self, samples: Samples) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Other views of a picture, with its boxes where they then are."""
+"""Other views of an image, with its boxes where they then are."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
 from lvmdc.lightning.data import Samples
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.regions import LengthNorm, RegionNetwork
 
 
 class Augmentation:
-    """A random view of a picture: mirrored, larger or smaller, in other colours. Which candidate is which stays the same, so that losses,
+    """A random view of an image: mirrored, larger or smaller, in other colours. Which candidate is which stays the same, so that losses,
     starts and the truth do.
 
     Args:
@@ -39,7 +39,7 @@ class Augmentation:
 
     @property
     def only_mirrors(self) -> bool:
-        """Whether there are but two views: the picture and its mirror image."""
+        """Whether there are but two views: the image and its mirror image."""
         return self.scale == (1.0, 1.0) and not self.colour
 
     def __call__(self, pixels: Tensor, boxes: Tensor, step: int) -> tuple[Tensor, Tensor]:
@@ -61,32 +61,32 @@ class Augmentation:
         return image.as_subclass(Tensor), moved.as_subclass(Tensor)
 
 
-# Pictures as a network takes them, kept from one epoch to the next.
+# Images as a network takes them, kept from one epoch to the next.
 
-LIMIT = 1 << 30  # bytes of pictures that stay in memory; the others are read anew
+LIMIT = 1 << 30  # bytes of images that stay in memory; the others are read anew
 
 
 @dataclass(frozen=True)
 class View:
-    """A picture as `RegionNetwork` takes it.
+    """An image as `RegionNetwork` takes it.
 
     Args:
-        picture: its pixels, or what the frozen part of the network made of them.
+        image: its pixels, or what the frozen part of the network made of them.
         width: of these pixels.
-        factors: (4,) that corners of boxes in the picture are multiplied by to be among these pixels.
+        factors: (4,) that corners of boxes in the image are multiplied by to be among these pixels.
         mirrored: whether left and right are exchanged.
 
     >>> View(torch.zeros(3, 4, 8), width=8, factors=torch.full((4,), 0.5), mirrored=True).places(torch.tensor([[0.0, 2.0, 4.0, 8.0]]))
     tensor([[6., 1., 8., 4.]])
     """
 
-    picture: Tensor
+    image: Tensor
     width: int
     factors: Tensor
     mirrored: bool = False
 
     def places(self, boxes: Tensor) -> Tensor:
-        """Where the boxes (m, 4) of the picture are then."""
+        """Where the boxes (m, 4) of the image are then."""
         places = boxes.to(torch.float32) * self.factors
         if not self.mirrored:
             return places
@@ -94,15 +94,15 @@ class View:
         return torch.stack([self.width - x2, y1, self.width - x1, y2], dim=1)
 
 
-class KeptPictures:
-    """Views of pictures for a network, made once while there is room for them.
+class KeptImages:
+    """Views of images for a network, made once while there is room for them.
 
     Args:
-        network: whose frozen part, where it has one, is not to run again for a picture that it has seen.
+        network: whose frozen part, where it has one, is not to run again for an image that it has seen.
 
     >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, frozen="layers.5")
-    >>> kept = KeptPictures(network)
-    >>> kept.begun(PictureSet([torch.zeros(24, 32, dtype=torch.uint8).numpy()], ["digit"], [0]), 0).picture.shape
+    >>> kept = KeptImages(network)
+    >>> kept.begun(ImageSet([torch.zeros(24, 32, dtype=torch.uint8).numpy()], ["digit"], [0]), 0).image.shape
     torch.Size([32, 24, 32])
     """
 
@@ -111,15 +111,15 @@ class KeptPictures:
         self._views: dict[tuple[str, int, bool, bool], View] = {}
         self._bytes = 0
 
-    def pixels(self, items: PictureSet, i: int) -> View:
-        """Picture i at the size that the network takes."""
+    def pixels(self, items: ImageSet, i: int) -> View:
+        """Image i at the size that the network takes."""
         return self._view(items, i, begin=False, mirrored=False)
 
-    def begun(self, items: PictureSet, i: int, mirrored: bool = False) -> View:
-        """Picture i, or its mirror image, as the frozen part of the network leaves it."""
+    def begun(self, items: ImageSet, i: int, mirrored: bool = False) -> View:
+        """Image i, or its mirror image, as the frozen part of the network leaves it."""
         return self._view(items, i, begin=self.network.frozen is not None, mirrored=mirrored)
 
-    def _view(self, items: PictureSet, i: int, begin: bool, mirrored: bool) -> View:
+    def _view(self, items: ImageSet, i: int, begin: bool, mirrored: bool) -> View:
         key = (items.names[i], id(items.sources[i]), begin, mirrored)  # a part of a set has the very same sources
         if key not in self._views:
             image = items.image(i)
@@ -132,7 +132,7 @@ class KeptPictures:
                 torch.tensor([width / image.width, height / image.height] * 2),
                 mirrored,
             )
-            size = view.picture.numel() * view.picture.element_size()
+            size = view.image.numel() * view.image.element_size()
             if self._bytes + size > LIMIT:
                 return view
             self._views[key] = view
@@ -140,16 +140,16 @@ class KeptPictures:
         return self._views[key]
 
 
-# From pictures to candidates that a network describes, for a batch with gradients or for a whole set without.
+# From images to candidates that a network describes, for a batch with gradients or for a whole set without.
 
-TOGETHER = 4  # pictures that are described at once, where there is no gradient
+TOGETHER = 4  # images that are described at once, where there is no gradient
 
 
 class RegionFeatures:
-    """Samples of pictures with boxes, described by a `RegionNetwork` as it is."""
+    """Samples of images with boxes, described by a `RegionNetwork` as it is."""
 
     def __init__(self, network: RegionNetwork):
-        self.network, self.kept = network, KeptPictures(network)
+        self.network, self.kept = network, KeptImages(network)
 
     def __call__(self, samples: Samples, augmentation: Augmentation | None = None) -> Candidates:
         """The candidates with features, and those of Φ if it has its own, that have derivatives in the network's weights."""
@@ -180,19 +180,19 @@ class RegionFeatures:
 
     def _views(self, samples: Samples, augmentation: Augmentation | None = None) -> tuple[list[Tensor], list[Tensor]]:
         items, boxes = samples.items, samples.candidates.boxes
-        if not isinstance(items, PictureSet) or boxes is None:
-            raise ValueError("a network that learns from pixels needs pictures with boxes, but the data have none; use solver=stochastic")
+        if not isinstance(items, ImageSet) or boxes is None:
+            raise ValueError("a network that learns from pixels needs images with boxes, but the data have none; use solver=stochastic")
         views = []
         for i, own in enumerate(boxes.cpu().split(samples.candidates.counts.tolist())):
             if augmentation is None or (self.network.frozen is not None and augmentation.only_mirrors):
                 mirrored = augmentation is not None and bool(torch.rand(()) < augmentation.flip)
                 view = self.kept.begun(items, i, mirrored)
-                views.append((view.picture, view.places(own)))
+                views.append((view.image, view.places(own)))
             else:
                 view = self.kept.pixels(items, i)
-                pixels, places = augmentation(view.picture, view.places(own), self.network.stride)
+                pixels, places = augmentation(view.image, view.places(own), self.network.stride)
                 views.append((self.network.begin(pixels), places))
-        return [picture for picture, _ in views], [places for _, places in views]
+        return [image for image, _ in views], [places for _, places in views]
 
     @staticmethod
     def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:

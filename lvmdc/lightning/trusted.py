@@ -27,7 +27,7 @@ CONFIGURED = (
     "lvmdc.vision.detection.Detector",
     *("lvmdc.vision.features.CNN", "lvmdc.vision.features.Concatenated", "lvmdc.vision.features.FileFeatures", "lvmdc.vision.features.HOG"),
     *("lvmdc.vision.features.KernelMap", "lvmdc.vision.features.Learned", "lvmdc.vision.features.RegionNetwork"),
-    *("lvmdc.vision.proposals.FileProposals", "lvmdc.vision.proposals.FileProposals.for_pictures", "lvmdc.vision.proposals.JitteredBoxes"),
+    *("lvmdc.vision.proposals.FileProposals", "lvmdc.vision.proposals.FileProposals.for_images", "lvmdc.vision.proposals.JitteredBoxes"),
     *("lvmdc.vision.proposals.JitteredBoxes.around", "lvmdc.vision.proposals.PeopleBoxes", "lvmdc.vision.proposals.SelectiveSearch"),
     "lvmdc.vision.proposals.WindowGrid",
     *("lvmdc.priors.CentrePrior", "lvmdc.priors.ObjectnessPrior", "lvmdc.priors.ProductPrior"),

@@ -138,7 +138,7 @@ def check_features(data: LatentDataModule, learned: bool) -> None:
     """Refuse data that have no features where none are learned, and those that have some where they would not be looked at."""
     to_learn = isinstance(getattr(data, "features", None), Learned)
     if learned and not to_learn:
-        raise ValueError("solver=end_to_end learns features from pixels, so that the data must have features=learned, and pictures")
+        raise ValueError("solver=end_to_end learns features from pixels, so that the data must have features=learned, and images")
     if learned and data.kernel_map is not None:
         raise ValueError("kernel_map is for features that stay as they are, but solver=end_to_end learns them; use kernel_map=none")
     if to_learn and not learned:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates, Latent
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 
 
 class Loss(ABC):
@@ -52,12 +52,12 @@ class Loss(ABC):
         """Δ_i(y, h; θ) = Σ_h' Δ(y_i, h', y, h) p_i(h') for all (y, h) at once (7), (T,) → (T, K), differentiable in p."""
         y = candidates.outputs(y, n_classes)
         classes = int(y.max()) + 1 if n_classes is None else n_classes
-        return BoundLoss(self, candidates, y, classes).expected_loss(p)
+        return ExpectedLoss(self, candidates, y, classes).expected_loss(p)
 
     def diversity(self, candidates: Candidates, y: ArrayLike, p: Tensor) -> Tensor:
         """H_i(θ) = Σ_h Σ_h' p_i(h) p_i(h') Δ(y_i, h', y_i, h) (8), (T,) → (n,), differentiable in p."""
         y = candidates.outputs(y)
-        return BoundLoss(self, candidates, y, int(y.max()) + 1).diversity(p)
+        return ExpectedLoss(self, candidates, y, int(y.max()) + 1).diversity(p)
 
     def between(self, candidates: Candidates, y1: ArrayLike, h1: ArrayLike, y2: ArrayLike, h2: ArrayLike) -> Tensor:
         """(n,) the loss of each sample's prediction (y2, h2) against its truth (y1, h1); h are candidate indices."""
@@ -110,7 +110,7 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
 # A loss on a part of a set.
 
 
-class AtRows(Loss):
+class SubsetLoss(Loss):
     """A loss on samples taken out of a set: a Δ that looks candidates up by their packed row must still find them.
 
     Args:
@@ -119,7 +119,7 @@ class AtRows(Loss):
     >>> import torch
     >>> from lvmdc.losses import FunctionLoss
     >>> late = FunctionLoss(lambda y1, h1, y2, h2: ((h1 > 4) != (h2 > 4)).float(), latent="row")
-    >>> AtRows(late, torch.tensor([4, 5])).between(Candidates(torch.zeros(2, 1), [2]), [0], [0], [0], [1])
+    >>> SubsetLoss(late, torch.tensor([4, 5])).between(Candidates(torch.zeros(2, 1), [2]), [0], [0], [0], [1])
     tensor([1.], dtype=torch.float64)
     """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lvmdc.losses.base import Loss
 
 
-class BoundLoss:
+class ExpectedLoss:
     """A loss with its samples: what does not change between iterations (Δ between candidates, class costs) is computed once.
 
     Args:
@@ -25,7 +25,7 @@ class BoundLoss:
         limit: bytes that Δ may take; a quarter of what is free where not given.
 
     >>> from lvmdc.losses import ZeroOneLoss
-    >>> bound = BoundLoss(ZeroOneLoss(), Candidates(torch.zeros(2, 1), [2]), torch.tensor([1]), n_classes=2)
+    >>> bound = ExpectedLoss(ZeroOneLoss(), Candidates(torch.zeros(2, 1), [2]), torch.tensor([1]), n_classes=2)
     >>> bound.expected_loss(torch.tensor([0.75, 0.25]))
     tensor([[1.0000, 0.2500],
             [1.0000, 0.7500]])
@@ -36,11 +36,11 @@ class BoundLoss:
         self.loss, self.candidates, self.y, self.n_classes, self.limit = loss, candidates, y, n_classes, limit
         self._all_classes = torch.arange(n_classes, device=y.device).expand(len(y), -1)  # (n, K)
         self._cost = loss.class_cost(y[:, None], self._all_classes)  # (n, K)
-        self._classes: dict[int, BoundLoss] = {}
+        self._classes: dict[int, ExpectedLoss] = {}
 
-    def on(self, candidates: Candidates) -> BoundLoss:
+    def on(self, candidates: Candidates) -> ExpectedLoss:
         """The same on the same candidates with other features."""
-        return BoundLoss(self.loss, candidates, self.y, self.n_classes, self.limit)
+        return ExpectedLoss(self.loss, candidates, self.y, self.n_classes, self.limit)
 
     def expected_loss(self, p: Tensor) -> Tensor:
         """Δ_i(y, h; θ) for all (y, h) (7), (T,) → (T, K), differentiable in p."""
@@ -94,13 +94,13 @@ class BoundLoss:
         within = [q[:, k] * self._as_class(k).within_class(q[:, k]) for k in range(self.n_classes)]
         return (mass @ between * mass).sum(dim=1) + segment_sum(torch.stack(within).sum(dim=0), counts)
 
-    def _as_class(self, k: int) -> BoundLoss:
+    def _as_class(self, k: int) -> ExpectedLoss:
         """The same samples if all of them had class k."""
         if self.loss.alike_in_classes and self._cost is not None:
             return self
         if k not in self._classes:
             limit = max(1, memory_budget(self.candidates.device, self.limit) // self.n_classes)
-            self._classes[k] = BoundLoss(self.loss, self.candidates, torch.full_like(self.y, k), self.n_classes, limit)
+            self._classes[k] = ExpectedLoss(self.loss, self.candidates, torch.full_like(self.y, k), self.n_classes, limit)
         return self._classes[k]
 
     @cached_property

@@ -32,10 +32,10 @@ class ObjectnessPrior(Prior):
     Args:
         strength: how far the prior is believed. 3 was chosen on embedded digits of seeds 0 and 11 to 16, as were the constants above.
 
-    >>> picture = np.zeros((40, 40, 3), np.uint8)
-    >>> picture[12:20, 12:20] = 200  # the first box has it in its middle, the second cuts it
+    >>> image = np.zeros((40, 40, 3), np.uint8)
+    >>> image[12:20, 12:20] = 200  # the first box has it in its middle, the second cuts it
     >>> boxes = torch.tensor([[8.0, 8.0, 24.0, 24.0], [16.0, 8.0, 32.0, 24.0], [0.0, 0.0, 40.0, 40.0]])
-    >>> ObjectnessPrior()(Image.fromarray(picture), boxes).argmax()
+    >>> ObjectnessPrior()(Image.fromarray(image), boxes).argmax()
     tensor(0)
     """
 

@@ -48,7 +48,7 @@ def label(value: float) -> str:
 
 # Line charts as inline SVG.
 
-WIDTH, CHART, EDGE, BOTTOM = 460, 210, 14, 42  # of the picture, its chart and its margins; small, for a page scales it
+WIDTH, CHART, EDGE, BOTTOM = 460, 210, 14, 42  # of the image, its chart and its margins; small, for a page scales it
 HEAD, LINE, LETTER = 36, 18, 6.8  # where the legend begins, a line of it, the mean width of a letter
 LARGEST = 1e300  # numbers beyond it count as infinite: their differences would be
 LEAST_SPAN = 0.02  # of the largest number: an axis over less would make noise look like a trend
@@ -146,7 +146,7 @@ def _axes(shown: list[Point], top: float, bottom: float, log: bool) -> tuple[_Ax
         span = max(high - low, LEAST_SPAN * max(abs(low), abs(high)))
         span = span if span > 1 / LARGEST else 1.0
         low, high = (low + high - span) / 2, (low + high + span) / 2
-        # From zero where that costs little of the picture, and below it only for what is negative.
+        # From zero where that costs little of the image, and below it only for what is negative.
         low, high = (0.0 if 0 <= low < 0.5 * span else low - 0.05 * span), high + 0.05 * span
     up = _Axis(low, high, bottom, top, log)
     left = EDGE + 16 + LETTER * max(len(label(value)) for value in _ticks(up))

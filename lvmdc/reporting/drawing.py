@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
 
-# Text on pictures.
+# Text on images.
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 # Tried in turn for what Pillow's own font, which is ASCII, cannot write; the first that is installed and knows all letters serves.
@@ -79,27 +79,27 @@ def _writes(font: Font, letter: str) -> bool:
     return mask.size != missing.size or bytes(mask) != bytes(missing) or letter == " "
 
 
-# Lines that stand out on any picture, each box in its own colour and its own style.
+# Lines that stand out on any image, each box in its own colour and its own style.
 #
 # Colours are near those of Okabe and Ito, which colour-blind readers tell apart; the style tells the boxes apart without colour.
 
 Colour = tuple[int, int, int]
 Place = tuple[int, int, int, int]  # left, top, right, bottom in pixels, the last ones included
 
-TRUTH: Colour = (0, 205, 140)  # bluish green, brightened for dark pictures; dashed
+TRUTH: Colour = (0, 205, 140)  # bluish green, brightened for dark images; dashed
 PREDICTED: Colour = (255, 140, 26)  # orange; solid
 CASING: Colour = (15, 15, 15)  # around both
 
 
 @dataclass(frozen=True)
 class Pen:
-    """Draws boxes on a picture of `limit` (width, height) pixels, with lines `width` pixels wide that lie inside the box.
+    """Draws boxes on an image of `limit` (width, height) pixels, with lines `width` pixels wide that lie inside the box.
 
     >>> from PIL import Image
-    >>> picture = Image.new("RGB", (32, 32))
-    >>> pen = Pen(ImageDraw.Draw(picture), width=2, limit=picture.size)
+    >>> image = Image.new("RGB", (32, 32))
+    >>> pen = Pen(ImageDraw.Draw(image), width=2, limit=image.size)
     >>> pen.solid((4, 4, 20, 20), PREDICTED)
-    >>> picture.getpixel((4, 10)), picture.getpixel((5, 10)), picture.getpixel((6, 10))
+    >>> image.getpixel((4, 10)), image.getpixel((5, 10)), image.getpixel((6, 10))
     ((255, 140, 26), (255, 140, 26), (0, 0, 0))
     """
 
@@ -108,7 +108,7 @@ class Pen:
     limit: tuple[int, int]
 
     def place(self, box: Tensor, scale: float) -> Place:
-        """Where a box (x1, y1, x2, y2) lies on a picture enlarged by `scale`; what reaches beyond it is drawn along its edge."""
+        """Where a box (x1, y1, x2, y2) lies on an image enlarged by `scale`; what reaches beyond it is drawn along its edge."""
         corners = [round(float(v) * scale) - (i > 1) for i, v in enumerate(box)]
         x1, y1, x2, y2 = (min(max(v, 0), self.limit[i % 2] - 1) for i, v in enumerate(corners))
         return x1, y1, max(x1, x2), max(y1, y2)
@@ -183,16 +183,16 @@ def ramp(values: np.ndarray) -> np.ndarray:
     return np.rint(np.stack([*colours, 255 * OPACITY * values**RISE], axis=-1)).astype(np.uint8)
 
 
-def heat(picture: Image.Image, values: np.ndarray) -> Image.Image:
-    """The picture with values in 0..1, (height, width), laid over it.
+def heat(image: Image.Image, values: np.ndarray) -> Image.Image:
+    """The image with values in 0..1, (height, width), laid over it.
 
     >>> heat(Image.new("RGB", (2, 1)), np.array([[0.0, 1.0]])).getpixel((0, 0))
     (0, 0, 0)
     """
-    return Image.alpha_composite(picture.convert("RGBA"), Image.fromarray(ramp(values))).convert("RGB")
+    return Image.alpha_composite(image.convert("RGBA"), Image.fromarray(ramp(values))).convert("RGB")
 
 
-# A picture of a prediction: true box, predicted box and the posterior over boxes.
+# An image of a prediction: true box, predicted box and the posterior over boxes.
 
 PAPER, INK = (255, 255, 255), (25, 25, 25)
 
@@ -208,10 +208,10 @@ def draw_detection(
     correct: bool | None = None,
     like: int | None = None,
 ) -> Image.Image:
-    """The picture, its longer side `size` pixels, with boxes on it and the caption in a strip below.
+    """The image, its longer side `size` pixels, with boxes on it and the caption in a strip below.
 
     Args:
-        image: the picture that the boxes were made for.
+        image: the image that the boxes were made for.
         predicted: (4,) corners x1, y1, x2, y2 of the predicted box: solid orange.
         truth: (4,) corners of the true box: dashed green.
         boxes: (m, 4) the candidates.
@@ -219,7 +219,7 @@ def draw_detection(
         caption: up to three lines of text; without one there is no strip.
         size: pixels of the longer side.
         correct: whether the class is right, a tick or a cross at the predicted box; None if that is not known.
-        like: lines and letters are those of a picture of this size, for long strips; `size` where not given.
+        like: lines and letters are those of an image of this size, for long strips; `size` where not given.
 
     >>> draw_detection(Image.new("RGB", (64, 48)), predicted=[8, 8, 40, 40], truth=[10, 8, 42, 40]).size
     (256, 192)
@@ -249,7 +249,7 @@ def draw_detection(
 
 
 def resized(image: Image.Image, size: int) -> tuple[Image.Image, float]:
-    """The picture in RGB, its longer side `size` pixels, and by how much it grew.
+    """The image in RGB, its longer side `size` pixels, and by how much it grew.
 
     >>> resized(Image.new("L", (64, 48)), 128)[1]
     2.0
@@ -261,13 +261,13 @@ def resized(image: Image.Image, size: int) -> tuple[Image.Image, float]:
 
 
 def with_caption(drawn: Image.Image, caption: str, size: int) -> Image.Image:
-    """The drawing above a strip with up to three lines of text, in letters for a picture of `size` pixels.
+    """The drawing above a strip with up to three lines of text, in letters for an image of `size` pixels.
 
     >>> with_caption(Image.new("RGB", (64, 48)), "a cat", 64).size
     (64, 68)
     """
     text, font = lettering(caption, max(11, round(size / 18)))
-    width = max(drawn.width, round(0.6 * size))  # a narrow picture still gets a caption that can be read
+    width = max(drawn.width, round(0.6 * size))  # a narrow image still gets a caption that can be read
     lines, leading = wrapped(text, font, width - 8), max(14, round(size / 14))
     sheet = Image.new("RGB", (width, drawn.height + leading * len(lines) + 6), PAPER)
     sheet.paste(drawn, (0, 0))

@@ -1,4 +1,4 @@
-"""An HTML page that needs nothing else: style, skeleton, escaping and pictures inside it."""
+"""An HTML page that needs nothing else: style, skeleton, escaping and images inside it."""
 
 import base64
 import html
@@ -29,7 +29,7 @@ th { color: var(--faint); font-weight: 600; white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1rem; }
 .curves svg { display: block; width: 100%; height: auto; background: var(--panel); border-radius: 6px; }
-.pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); gap: 0.75rem; }
+.images { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); gap: 0.75rem; }
 figure { margin: 0; background: var(--panel); border-radius: 6px; overflow: hidden; }
 figure img { display: block; width: 100%; height: auto; }
 figure.wide { grid-column: 1 / -1; }
@@ -81,22 +81,22 @@ def page(title: str, body: str) -> str:
 """
 
 
-def inline_picture(picture: Image.Image, alt: str) -> str:
+def inline_image(image: Image.Image, alt: str) -> str:
     """An `<img>` that holds its own PNG.
 
-    >>> inline_picture(Image.new("RGB", (2, 1)), alt="nothing")[:44]
+    >>> inline_image(Image.new("RGB", (2, 1)), alt="nothing")[:44]
     '<img src="data:image/png;base64,iVBORw0KGgoA'
     """
-    data = base64.b64encode(png(picture)).decode()
-    return f'<img src="data:image/png;base64,{data}" width="{picture.width}" height="{picture.height}" alt="{escape(alt)}">'
+    data = base64.b64encode(png(image)).decode()
+    return f'<img src="data:image/png;base64,{data}" width="{image.width}" height="{image.height}" alt="{escape(alt)}">'
 
 
-def png(picture: Image.Image) -> bytes:
+def png(image: Image.Image) -> bytes:
     """The bytes of a PNG file.
 
     >>> png(Image.new("RGB", (2, 1)))[1:4]
     b'PNG'
     """
     file = io.BytesIO()
-    picture.save(file, format="PNG")
+    image.save(file, format="PNG")
     return file.getvalue()

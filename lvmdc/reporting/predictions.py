@@ -1,13 +1,13 @@
-"""Predictions on disk: one JSON for programs, one drawing a picture for people.
+"""Predictions on disk: one JSON for programs, one drawing an image for people.
 
 `predictions.json` is UTF-8 and holds
 
-    {"format": "lvmdc predictions", "version": 1, "pictures": [
+    {"format": "lvmdc predictions", "version": 2, "images": [
         {"name": "elk/1.jpg", "class": "elk", "score": 1.25, "box": [x1, y1, x2, y2], "drawing": "drawings/elk/1.jpg.png",
          "alternatives": [{"class": "deer", "score": 1.1, "box": [x1, y1, x2, y2]}, …]}, …]}
 
-with pictures in the order in which they came, boxes in pixels of the picture (null where candidates have none), alternatives best
-first, and drawings relative to the JSON (null where no picture was given).
+with images in the order in which they came, boxes in pixels of the image (null where candidates have none), alternatives best
+first, and drawings relative to the JSON (null where no image was given).
 """
 
 import json
@@ -51,13 +51,13 @@ class Detection:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is predicted for one picture.
+    """What is predicted for one image.
 
     Args:
-        name: what the picture is called, with its sub-folder.
+        name: what the image is called, with its sub-folder.
         best: the prediction.
         alternatives: the next best, best first.
-        image: the picture; without it nothing is drawn.
+        image: the image; without it nothing is drawn.
         boxes: (m, 4) the candidates, for the drawing.
         posterior: (m,) P_θ(h|x,y) over them, for the drawing.
         truth: (4,) the true box where it is known, for the drawing.
@@ -80,7 +80,7 @@ class Prediction:
 def save_predictions(folder: str | Path, records: Iterable[Prediction], size: int = 512) -> Path:
     """Write `predictions.json` and `drawings/….png` under `folder`; the path of the JSON.
 
-    Records are taken one at a time, so that a generator needs memory for one picture only. The JSON is replaced in one step when all
+    Records are taken one at a time, so that a generator needs memory for one image only. The JSON is replaced in one step when all
     drawings are there.
 
     >>> import tempfile
@@ -90,7 +90,7 @@ def save_predictions(folder: str | Path, records: Iterable[Prediction], size: in
     ...     sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*.*"))
     ['drawings/élans/1.jpg.png', 'predictions.json']
     """
-    folder, names, pictures = Path(folder), SafeNames(".png"), []
+    folder, names, images = Path(folder), SafeNames(".png"), []
     for record in records:
         try:
             entry = {"name": record.name, **record.best.as_json(), "drawing": None}
@@ -100,8 +100,8 @@ def save_predictions(folder: str | Path, records: Iterable[Prediction], size: in
             entry["alternatives"] = [other.as_json() for other in record.alternatives]
         except ValueError as error:
             raise ValueError(f"{record.name}: {error}") from None
-        pictures.append(entry)
-    return _write_json(folder / "predictions.json", pictures)
+        images.append(entry)
+    return _write_json(folder / "predictions.json", images)
 
 
 def _drawn(record: Prediction, image: Image.Image, size: int) -> Image.Image:
@@ -109,29 +109,29 @@ def _drawn(record: Prediction, image: Image.Image, size: int) -> Image.Image:
     return draw_detection(image, record.best.box, record.truth, record.boxes, record.posterior, caption, size, record.correct)
 
 
-def _write_json(path: Path, pictures: list[dict[str, object]]) -> Path:
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in pictures)
-    text = f'{{"format": "lvmdc predictions", "version": 1, "pictures": [\n{lines}\n]}}\n'
+def _write_json(path: Path, images: list[dict[str, object]]) -> Path:
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in images)
+    text = f'{{"format": "lvmdc predictions", "version": 2, "images": [\n{lines}\n]}}\n'
     # A file name that is not UTF-8 comes as lone surrogates; written \udcxx, they are valid JSON and come back the same.
     write_atomically(path, text.encode(errors="backslashreplace"))
     return path
 
 
-# The objects of several classes in pictures, on disk: one JSON for programs, one drawing a picture for people.
+# The objects of several classes in images, on disk: one JSON for programs, one drawing an image for people.
 #
 # `predictions.json` is UTF-8 and holds
 #
-#     {"format": "lvmdc detections", "version": 1, "pictures": [
+#     {"format": "lvmdc detections", "version": 2, "images": [
 #         {"name": "zoo/1.jpg", "drawing": "drawings/zoo/1.jpg.png",
 #          "objects": [{"class": "elk", "score": 1.25, "box": [x1, y1, x2, y2]}, …]}, …]}
 #
-# with pictures in the order in which they came, objects best first (none where nothing was found), boxes in pixels of the picture, and
+# with images in the order in which they came, objects best first (none where nothing was found), boxes in pixels of the image, and
 # drawings relative to the JSON.
 
 
 @dataclass(frozen=True)
 class SceneRecord:
-    """What is predicted for one picture: its boxes with scores, best first.
+    """What is predicted for one image: its boxes with scores, best first.
 
     >>> SceneRecord("a.jpg", LabelledBoxes([0], [0], [[0, 0, 4, 4]], score=[1.0]), Image.new("RGB", (8, 8))).name
     'a.jpg'
@@ -145,15 +145,15 @@ class SceneRecord:
 def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Sequence[str], size: int = 512) -> Path:
     """Write `predictions.json` and `drawings/….png` under `folder`; the path of the JSON.
 
-    Records are taken one at a time, so that a generator needs memory for one picture only.
+    Records are taken one at a time, so that a generator needs memory for one image only.
 
     >>> import tempfile
     >>> elk = SceneRecord("zoo/1.jpg", LabelledBoxes([0], [0], [[0, 0, 4, 4]], score=[1.25]), Image.new("RGB", (8, 8)))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     json.loads(save_scenes(folder, [elk], ["elk"]).read_text())["pictures"][0]["objects"]
+    ...     json.loads(save_scenes(folder, [elk], ["elk"]).read_text())["images"][0]["objects"]
     [{'class': 'elk', 'score': 1.25, 'box': [0.0, 0.0, 4.0, 4.0]}]
     """
-    folder, names, pictures = Path(folder), SafeNames(".png"), []
+    folder, names, images = Path(folder), SafeNames(".png"), []
     for record in records:
         found = record.found
         if found.score is None:
@@ -163,9 +163,9 @@ def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Seq
         drawing = Path("drawings") / names.path(record.name)
         count = f"{len(objects)} object{'' if len(objects) == 1 else 's'}"
         write_atomically(folder / drawing, png(draw_scene(record.image, found, classes, caption=count, size=size)))
-        pictures.append({"name": record.name, "drawing": drawing.as_posix(), "objects": objects})
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in pictures)
+        images.append({"name": record.name, "drawing": drawing.as_posix(), "objects": objects})
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in images)
     path = folder / "predictions.json"
-    text = f'{{"format": "lvmdc detections", "version": 1, "pictures": [\n{lines}\n]}}\n'
+    text = f'{{"format": "lvmdc detections", "version": 2, "images": [\n{lines}\n]}}\n'
     write_atomically(path, text.encode(errors="backslashreplace"))  # file names that are not UTF-8 come back the same
     return path

@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL import Image
 
 from lvmdc.reporting.curves import NAMESPACE, line_chart
-from lvmdc.reporting.page import escape, inline_picture, page
+from lvmdc.reporting.page import escape, inline_image, page
 from lvmdc.reporting.sheet import MEANINGS, swatch
 from lvmdc.reporting.table import Table, results_table
 from lvmdc.storage.atomic import write_atomically
@@ -35,10 +35,10 @@ def write_report(
     settings: Mapping[str, str],
     history: History,
     results: Table | Sequence[Mapping[str, object]],
-    pictures: Sequence[tuple[str, Image.Image]],
+    images: Sequence[tuple[str, Image.Image]],
     commands: Sequence[str],
 ) -> None:
-    """Write a page that shows what was run, its results, how learning went and what it sees in pictures.
+    """Write a page that shows what was run, its results, how learning went and what it sees in images.
 
     Args:
         path: the file; it is replaced in one step, when the whole page is there.
@@ -46,7 +46,7 @@ def write_report(
         settings: the configuration, flattened: `method.C` → `10`.
         history: a row an iteration, as in `learner.history_`; what else it holds (`val_loss`) is shown too.
         results: a table, or rows for `results_table`.
-        pictures: captions and pictures, such as those of `draw_detection`.
+        images: captions and images, such as those of `draw_detection`.
         commands: how to run it again, and what else to type.
 
     >>> import tempfile
@@ -61,7 +61,7 @@ def write_report(
         ("What was run", _settings(settings)),
         ("Results", _wide(table.html()) if table.cells else _nothing("No results.")),
         ("Curves", _curves(history)),
-        ("Pictures", _pictures(pictures)),
+        ("Images", _images(images)),
         ("How to reproduce", _commands(commands)),
     ]
     body = "\n".join(f"<section>\n<h2>{heading}</h2>\n{content}\n</section>" for heading, content in sections)
@@ -100,17 +100,17 @@ def _chart(history: History, title: str, ylabel: str, names: Sequence[str], log:
     return line_chart(series, x, title, ylabel, log).replace(f"{NAMESPACE} ", "") + "\n" if series else ""
 
 
-def _pictures(pictures: Sequence[tuple[str, Image.Image]]) -> str:
-    if not pictures:
-        return _nothing("No pictures.")
-    figures = "\n".join(_figure(caption, picture) for caption, picture in pictures)
-    legend = "".join(f"<li>{inline_picture(swatch(kind), alt='')}{escape(text)}</li>" for kind, text in MEANINGS.items())
-    return f'<ul class="legend">{legend}</ul>\n<div class="pictures">\n{figures}\n</div>'
+def _images(images: Sequence[tuple[str, Image.Image]]) -> str:
+    if not images:
+        return _nothing("No images.")
+    figures = "\n".join(_figure(caption, image) for caption, image in images)
+    legend = "".join(f"<li>{inline_image(swatch(kind), alt='')}{escape(text)}</li>" for kind, text in MEANINGS.items())
+    return f'<ul class="legend">{legend}</ul>\n<div class="images">\n{figures}\n</div>'
 
 
-def _figure(caption: str, picture: Image.Image) -> str:
-    strip = ' class="wide"' if picture.width > 2 * picture.height else ""  # which needs a line of its own
-    return f"<figure{strip}>{inline_picture(picture, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
+def _figure(caption: str, image: Image.Image) -> str:
+    strip = ' class="wide"' if image.width > 2 * image.height else ""  # which needs a line of its own
+    return f"<figure{strip}>{inline_image(image, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _commands(commands: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A picture with the boxes of several objects, each with its class and score."""
+"""An image with the boxes of several objects, each with its class and score."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ def draw_scene(
     caption: str = "",
     size: int = 256,
 ) -> Image.Image:
-    """The picture, its longer side `size` pixels: predicted boxes solid orange with class and score, true ones dashed green.
+    """The image, its longer side `size` pixels: predicted boxes solid orange with class and score, true ones dashed green.
 
     Args:
-        image: the picture that the boxes were made for.
+        image: the image that the boxes were made for.
         found: its predicted boxes.
         classes: the names of the classes.
         truth: its true boxes, where they are known.

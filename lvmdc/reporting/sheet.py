@@ -18,32 +18,32 @@ MEANINGS = {
 
 
 def contact_sheet(
-    pictures: Sequence[Image.Image], columns: int = 4, legend: bool = True, meanings: Sequence[str] | None = None
+    images: Sequence[Image.Image], columns: int = 4, legend: bool = True, meanings: Sequence[str] | None = None
 ) -> Image.Image:
-    """The pictures in rows of `columns`, each column as wide as its widest and each row as high as its highest, above a legend.
+    """The images in rows of `columns`, each column as wide as its widest and each row as high as its highest, above a legend.
 
     Where `meanings` are given, the legend has those of `MEANINGS` alone.
 
     >>> contact_sheet([Image.new("RGB", (100, 80))] * 5, columns=3, legend=False).size
     (332, 184)
     """
-    if not pictures:
-        raise ValueError("pictures must hold at least one picture, but it is empty")
+    if not images:
+        raise ValueError("images must hold at least one image, but it is empty")
     if columns < 1:
         raise ValueError(f"columns must be at least 1, but it is {columns}")
-    rows = [pictures[i : i + columns] for i in range(0, len(pictures), columns)]
-    widths = [max(p.width for p in pictures[k::columns]) for k in range(min(columns, len(pictures)))]
+    rows = [images[i : i + columns] for i in range(0, len(images), columns)]
+    widths = [max(p.width for p in images[k::columns]) for k in range(min(columns, len(images)))]
     heights = [max(p.height for p in row) for row in rows]
     width = sum(widths) + GAP * (len(widths) + 1)
     key = [draw_legend(width, meanings)] if legend else []
     sheet = Image.new("RGB", (width, sum(heights) + GAP * (len(heights) + 1) + sum(k.height for k in key)), PAPER)
     top = GAP
     for row, height in zip(rows, heights, strict=True):
-        for k, picture in enumerate(row):
-            sheet.paste(picture, (GAP + sum(widths[:k]) + GAP * k, top))
+        for k, image in enumerate(row):
+            sheet.paste(image, (GAP + sum(widths[:k]) + GAP * k, top))
         top += height + GAP
-    for picture in key:
-        sheet.paste(picture, (0, top))
+    for image in key:
+        sheet.paste(image, (0, top))
     return sheet
 
 
@@ -75,14 +75,14 @@ def swatch(kind: str) -> Image.Image:
     >>> swatch("truth").size
     (30, 20)
     """
-    picture = Image.new("RGB", (SWATCH, LINE - 4), (110, 110, 110))
+    image = Image.new("RGB", (SWATCH, LINE - 4), (110, 110, 110))
     if kind == "heat":
-        return heat(picture, np.broadcast_to(np.linspace(0, 1, SWATCH), (LINE - 4, SWATCH)))
-    pen = Pen(ImageDraw.Draw(picture), width=2, limit=picture.size)
+        return heat(image, np.broadcast_to(np.linspace(0, 1, SWATCH), (LINE - 4, SWATCH)))
+    pen = Pen(ImageDraw.Draw(image), width=2, limit=image.size)
     place = (2, 2, SWATCH - 3, LINE - 7)
     if kind in ("truth", "predicted"):
         pen.case(place)
         pen.dashed(place, TRUTH) if kind == "truth" else pen.solid(place, PREDICTED)
     else:
         pen.badge((9, 4, 21, 16), PREDICTED, kind == "right")
-    return picture
+    return image

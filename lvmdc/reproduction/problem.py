@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.storage import arrays as storage
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.build import true_candidate
 
 REQUIRED, OPTIONAL = ("features", "counts", "boxes", "y", "h", "truth"), ("phi", "prior", "groups")
@@ -31,8 +31,8 @@ class Problem:
         groups: (n,) near duplicates, which stay on one side of a division; None where there are none.
 
     >>> candidates = Candidates(torch.zeros(3, 1), [2, 1], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [0, 0, 4, 4]])
-    >>> pictures = PictureSet([np.zeros((4, 4), np.uint8)] * 2, ["cat", "dog"], [0, 1], boxes=[[1, 0, 3, 2], [0, 0, 4, 2]])
-    >>> problem = Problem.of(pictures, candidates)
+    >>> images = ImageSet([np.zeros((4, 4), np.uint8)] * 2, ["cat", "dog"], [0, 1], boxes=[[1, 0, 3, 2], [0, 0, 4, 2]])
+    >>> problem = Problem.of(images, candidates)
     >>> problem.h, len(problem.key)
     (tensor([1, 0]), 64)
     """
@@ -44,12 +44,12 @@ class Problem:
     groups: Tensor | None = None
 
     @classmethod
-    def of(cls, pictures: PictureSet, candidates: Candidates) -> Problem:
-        """The problem of pictures whose true boxes are known."""
-        if pictures.boxes is None:
-            raise ValueError("data.pictures must have true boxes to measure by, but they have none")
-        h = true_candidate(candidates, pictures.boxes)[0]
-        return cls(candidates, pictures.y, h, pictures.boxes, pictures.groups)
+    def of(cls, images: ImageSet, candidates: Candidates) -> Problem:
+        """The problem of images whose true boxes are known."""
+        if images.boxes is None:
+            raise ValueError("data.images must have true boxes to measure by, but they have none")
+        h = true_candidate(candidates, images.boxes)[0]
+        return cls(candidates, images.y, h, images.boxes, images.groups)
 
     def __len__(self) -> int:
         return len(self.y)

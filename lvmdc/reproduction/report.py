@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from lvmdc.reporting import Table, contact_sheet, draw_detection
-from lvmdc.reporting.page import escape, inline_picture, page, png
+from lvmdc.reporting.page import escape, inline_image, page, png
 from lvmdc.reproduction import store as sessions
 from lvmdc.reproduction.chart import draw_chart, save_chart
 from lvmdc.reproduction.problem import Problem
@@ -24,7 +24,7 @@ from lvmdc.reproduction.summary import Paper, Summary, compare, summarise
 from lvmdc.reproduction.tables import TITLES, comparison_table, notes, point_text, runs_csv, summary_table
 from lvmdc.storage.arrays import read_text
 from lvmdc.storage.atomic import write_atomically
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 
 HEAD = """# Results
 
@@ -57,13 +57,13 @@ def publish(folder: str | Path, name: str, section: str, chart: bytes | None = N
     return path
 
 
-# Test pictures as each method sees them, side by side.
+# Test images as each method sees them, side by side.
 
 Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted
 
 
-def draw_examples(shown: Shown, problem: Problem, pictures: PictureSet, count: int = 6, size: int = 256) -> Image.Image:
-    """A sheet of test pictures of the first fold, a row each, a column a method: true box, predicted box, P_θ(h|x,y).
+def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int = 6, size: int = 256) -> Image.Image:
+    """A sheet of test images of the first fold, a row each, a column a method: true box, predicted box, P_θ(h|x,y).
 
     Boxes and posteriors are those that the runs left in their results; a posterior all on one box is not drawn.
     """
@@ -75,30 +75,30 @@ def draw_examples(shown: Shown, problem: Problem, pictures: PictureSet, count: i
     for i in torch.linspace(0, len(test) - 1, min(len(test), count)).long().tolist():  # samples stand by class: some of each
         start = int(candidates.offsets[i])
         boxes = candidates.boxes[start : start + int(candidates.counts[i])]
-        name = pictures.classes[int(y[i])]
+        name = images.classes[int(y[i])]
         for method, (_, predicted) in shown.items():
-            guess, p = pictures.classes[predicted["y"][i]], predicted.get("p")
+            guess, p = images.classes[predicted["y"][i]], predicted.get("p")
             caption = f"{method}: {name}" if guess == name else f"{method}: {name}, taken for {guess}"
             places, belief = (None, None) if p is None else (boxes, p[start : start + len(boxes)])
-            image, box = pictures.image(int(test[i])), boxes[predicted["h"][i]]
+            image, box = images.image(int(test[i])), boxes[predicted["h"][i]]
             drawn.append(draw_detection(image, box, truth[i], places, belief, caption, size, guess == name))
     return contact_sheet(drawn, columns=len(shown))
 
 
-def write_examples(folder: Path, title: str, shown: Mapping[str, Shown], problem: Problem, pictures: PictureSet, count: int) -> None:
+def write_examples(folder: Path, title: str, shown: Mapping[str, Shown], problem: Problem, images: ImageSet, count: int) -> None:
     """Write `examples_<loss>.png` for each loss, and `examples.html` with all of them."""
     sections = []
     for loss, own in shown.items():
-        sheet = draw_examples(own, problem, pictures, count)
+        sheet = draw_examples(own, problem, images, count)
         write_atomically(folder / f"examples_{loss}.png", png(sheet))
         chosen = "; ".join(f"{method}: {point_text(run.point)}" for method, (run, _) in own.items())
-        about = f"Test pictures of the first fold, at the hyperparameters of lowest mean test loss ({chosen})."
+        about = f"Test images of the first fold, at the hyperparameters of lowest mean test loss ({chosen})."
         name = TITLES.get(loss, loss)
-        sections.append(f"<section>\n<h2>{escape(name)}</h2>\n<p>{escape(about)}</p>\n{inline_picture(sheet, alt=name)}\n</section>")
+        sections.append(f"<section>\n<h2>{escape(name)}</h2>\n<p>{escape(about)}</p>\n{inline_image(sheet, alt=name)}\n</section>")
     write_atomically(folder / "examples.html", page(title, "\n".join(sections)).encode())
 
 
-# Everything that is made from results: CSV, figure, tables, pictures, and the section of docs/RESULTS.md.
+# Everything that is made from results: CSV, figure, tables, images, and the section of docs/RESULTS.md.
 
 log = logging.getLogger(__name__)
 
@@ -155,13 +155,13 @@ class Report:
         remarks = "\n".join(f"- {note}" for note in told)
         write_atomically(folder / "table.md", f"{text}\n\n{remarks}\n".encode())
         with Image.open(folder / f"{self.name}.png") as chart:
-            picture = inline_picture(chart, alt=self.title).replace("<img ", '<img style="max-width: 100%; height: auto" ')
-        parts = [picture, *(f'<div class="wide">{table.html()}</div>' for table in tables)]
+            image = inline_image(chart, alt=self.title).replace("<img ", '<img style="max-width: 100%; height: auto" ')
+        parts = [image, *(f'<div class="wide">{table.html()}</div>' for table in tables)]
         body = "\n".join([*parts, f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in told)}</ul>"])
         write_atomically(folder / "table.html", page(self.title, body).encode())
 
-    def write_examples(self, folder: Path, problem: Problem, pictures: PictureSet, count: int) -> None:
-        """Pictures of the first fold at the best point, for the compared method and those that it is compared with."""
+    def write_examples(self, folder: Path, problem: Problem, images: ImageSet, count: int) -> None:
+        """Images of the first fold at the best point, for the compared method and those that it is compared with."""
         methods = [*self.against, *([self.compare] if self.compare else [])] or [m.name for m in self.protocol.methods]
         found, shown = dict(self.results), defaultdict[str, dict[str, Any]](dict)
         for summary in self.summaries:
@@ -169,12 +169,12 @@ class Report:
                 run = summary.best.runs[0]
                 result = found[run]
                 if result is not None and "predictions" in result:
-                    if not _fit(result["predictions"], run, problem, len(pictures.classes)):
+                    if not _fit(result["predictions"], run, problem, len(images.classes)):
                         log.warning("what the result %s predicts does not fit the data, and is not drawn", run.key)
                         continue
                     shown[summary.loss][summary.method] = (run, result["predictions"])
         if count and shown:
-            write_examples(folder, f"{self.title}: examples", shown, problem, pictures, count)
+            write_examples(folder, f"{self.title}: examples", shown, problem, images, count)
 
     def remarks(self) -> list[str]:
         """The notes of the protocol, and what must be known of these runs."""

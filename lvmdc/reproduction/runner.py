@@ -46,8 +46,8 @@ def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dic
     >>> from lvmdc.vision.features import HOG, build_candidates
     >>> from lvmdc.vision.proposals import WindowGrid
     >>> from lvmdc.reproduction import Division
-    >>> pictures = cluttered_digits(per_class=4)
-    >>> problem = Problem.of(pictures, build_candidates(pictures, WindowGrid(), HOG(), progress=False))
+    >>> images = cluttered_digits(per_class=4)
+    >>> problem = Problem.of(images, build_candidates(images, WindowGrid(), HOG(), progress=False))
     >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
     >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", spec, (("C", 1.0), ("seed", 3)), (("C", 1.0),), Division(fold=0), problem.key)
     >>> measures = execute(run, problem)["measures"]
@@ -89,7 +89,7 @@ def _result(
     measures |= {"start": learner.seed_, "seconds": spent[0], "cpu_seconds": spent[1]}
     words = list(dict.fromkeys(str(w.message) for w in [*told, *caught]))
     result = {"run": run.describe(), "measures": measures, "converged": not caught, "warnings": words}
-    shown = run.division.fold == 0 and not run.inner  # the fold that pictures are drawn of
+    shown = run.division.fold == 0 and not run.inner  # the fold that images are drawn of
     return result | ({"predictions": predictions(learner, problem, held_out)} if shown else {})
 
 

@@ -86,7 +86,7 @@ class Store:
 
 
 def _check_result(result: Any) -> None:
-    """Refuse a result that the figure, the tables and the pictures could not be made from."""
+    """Refuse a result that the figure, the tables and the images could not be made from."""
     kinds: dict[str, tuple[type, ...]] = {"measures": (dict,), "converged": (bool,), "warnings": (list,), "predictions": (dict,)}
     if not isinstance(result, dict) or "measures" not in result:
         raise ValueError("it has no measures")

@@ -167,7 +167,7 @@ def notes(protocol: Protocol) -> list[str]:
         "The true h is the candidate of best overlap with the annotated box: a loss of 0 can be reached, and the overlap loss is measured"
         " against that candidate's box. The last column measures the same predictions against the annotated box itself, where candidates"
         " that miss it cost every method alike.",
-        "CorLoc: the share of test pictures whose predicted box overlaps the annotated one by at least half, whatever its class.",
+        "CorLoc: the share of test images whose predicted box overlaps the annotated one by at least half, whatever its class.",
         f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test. The folds share samples, so it is optimistic;"
         " p corrected widens the variance for that (Nadeau and Bengio, 2003).",
     ]

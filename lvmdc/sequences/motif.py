@@ -78,11 +78,11 @@ class SequenceSet(CandidateSet):
 
     def image(self, i: int) -> Image.Image:
         text = self.text(i)
-        picture = Image.new("RGB", (CELL * len(text), ABOVE + HEIGHT), (255, 255, 255))
-        draw = ImageDraw.Draw(picture)
+        image = Image.new("RGB", (CELL * len(text), ABOVE + HEIGHT), (255, 255, 255))
+        draw = ImageDraw.Draw(image)
         for place, letter in enumerate(text):
             draw.text(((place + 0.5) * CELL, ABOVE + HEIGHT / 2), letter, fill=COLOURS[letter], anchor="mm", font_size=15)
-        return picture
+        return image
 
     def places(self, i: int) -> Tensor:
         starts = torch.arange(len(self.letters[i]) - self.psi.width + 1)

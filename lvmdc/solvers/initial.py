@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lvmdc import distributed
 from lvmdc.candidates import Candidates
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.losses.overlap import OverlapLoss
 from lvmdc.segments import segment_argmax, segment_max, segment_softmax, segment_sum
 
@@ -79,7 +79,7 @@ def _starting_rows(init: Init, candidates: Candidates, allowed: Tensor, uniform:
         if candidates.boxes is None:
             raise ValueError("init='central' needs Candidates(..., boxes=…), but boxes is None")
         one_class = torch.zeros_like(candidates.counts)
-        preference = -BoundLoss(OverlapLoss(), candidates, one_class, 1).within_class(uniform)
+        preference = -ExpectedLoss(OverlapLoss(), candidates, one_class, 1).within_class(uniform)
     else:
         raise ValueError(f"init must be one of {', '.join(get_args(Init))}, but it is {init!r}")
     return segment_argmax(preference.masked_fill(~allowed, -torch.inf), candidates.counts)

@@ -33,11 +33,11 @@ def lbfgs(problem: Problem, tol: float, max_rounds: int = 30) -> float:
     A θ that does not lower the objective is not kept: the bound `slack` has kinks that a line search may trip over.
 
     >>> from lvmdc.distributions import LogLinear
-    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> from lvmdc.solvers.theta_block import PosteriorProblem
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> bound, scores = BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
+    >>> bound, scores = ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
     >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), bound, scores, **settings)
     >>> lbfgs(problem, tol=1e-6) > 0.1  # P_θ moves to what is predicted
     True

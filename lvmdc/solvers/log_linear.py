@@ -27,11 +27,11 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float, sc
     Args:
         scores: (T,) of P_θ as it stands, where they are at hand.
 
-    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
     >>> model, scores = LogLinear(torch.zeros(1, 2)), torch.tensor([[1.0], [0.0]])
-    >>> problem = PosteriorProblem(model, BoundLoss(ZeroOneLoss(), c, y, 1), scores, **settings)
+    >>> problem = PosteriorProblem(model, ExpectedLoss(ZeroOneLoss(), c, y, 1), scores, **settings)
     >>> log_linear_lbfgs(problem, model, tol=1e-6) > 0.1  # P_θ moves to what is predicted
     True
     """
@@ -87,11 +87,11 @@ def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: T
 
     Where scores are small it is `most`, and little is left to gain.
 
-    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=1e-3, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
     >>> model = LogLinear(torch.tensor([[0.1, 0.0]]))
-    >>> problem = PosteriorProblem(model, BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]]), **settings)
+    >>> problem = PosteriorProblem(model, ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]]), **settings)
     >>> lengthen(problem, model, 10.0, scores=torch.tensor([0.1, 0.0])), model.theta.detach()
     (10.0, tensor([[1., 0.]]))
     """

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from lvmdc.distributions import ConditionalModel, Joint, Prediction
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.solvers.theta_block import with_known
 
 
 class SoftProblem:
     """½‖w‖² + J/2 ‖θ‖² + C/n Σ_i D_i over w and θ, where the prediction is a distribution too, P_w(y, h | x) ∝ exp(score(y, h) / T):
 
-    D_i = H(P_θ, P_w) − β H(P_θ, P_θ) − (1−β) H(P_w, P_w) (2), every term in closed form or as an exact sum (`BoundLoss`).
+    D_i = H(P_θ, P_w) − β H(P_θ, P_θ) − (1−β) H(P_w, P_w) (2), every term in closed form or as an exact sum (`ExpectedLoss`).
 
     Differentiable in both. As T → 0 P_w is the delta (4), H(P_w, P_w) vanishes and D_i is the paper's H_i(w, θ) − β H_i(θ) (8).
 
@@ -24,7 +24,7 @@ class SoftProblem:
     >>> from lvmdc.distributions import LinearPrediction, LogLinear
     >>> from lvmdc.losses import ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
-    >>> bound, flat = BoundLoss(ZeroOneLoss(), c, y, 2), torch.zeros(2, 2)
+    >>> bound, flat = ExpectedLoss(ZeroOneLoss(), c, y, 2), torch.zeros(2, 2)
     >>> problem = SoftProblem(LinearPrediction(flat), LogLinear(flat), bound, torch.tensor([-1]), C=1.0, J=0.1, beta=0.1, temperature=1.0)
     >>> round(float(problem.value().detach()), 4)  # ¾ − β/2 − (1−β) ¾: P_w over four (y, h), P_θ over two h
     0.025
@@ -34,7 +34,7 @@ class SoftProblem:
         self,
         p_w: Prediction,
         p_theta: ConditionalModel,
-        bound: BoundLoss,
+        bound: ExpectedLoss,
         known: Tensor,
         C: float,
         J: float,

@@ -12,10 +12,10 @@ def subgradient(problem: PosteriorProblem) -> list[torch.Tensor]:
     The paper prints θ + ∇H_i(w, θ) + ∇H_i(θ); with those signs P_θ would lose its diversity instead of keeping it.
 
     >>> from lvmdc.distributions import LogLinear
-    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> bound, scores = BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
+    >>> bound, scores = ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
     >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), bound, scores, **settings)
     >>> subgradient(problem)[0]  # at θ = 0: ∂(1 − p)/∂θ, and the diversity is at its peak
     tensor([[-0.2500,  0.2500]])
@@ -30,10 +30,10 @@ def ssd(problem: PosteriorProblem, seed: int, epochs: int = 10) -> float:
     the optimum: J/2 ‖θ*‖² ≤ F(θ*) + CβH ≤ F(θ_0) + CβH, with H a bound of the self-diversity.
 
     >>> from lvmdc.distributions import LogLinear
-    >>> from lvmdc.losses import BoundLoss, ZeroOneLoss
+    >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> bound, scores = BoundLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
+    >>> bound, scores = ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
     >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), bound, scores, **settings)
     >>> ssd(problem, seed=0) > 0.1
     True

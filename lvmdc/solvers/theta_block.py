@@ -9,8 +9,8 @@ from torch import Tensor
 from lvmdc import distributed
 from lvmdc.distributions import ConditionalModel, weighted
 from lvmdc.inference import best, best_value
-from lvmdc.losses.base import AtRows
-from lvmdc.losses.expectation import BoundLoss
+from lvmdc.losses.base import SubsetLoss
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import truth_score
 from lvmdc.segments import segment_softmax, segment_sum
 
@@ -31,7 +31,7 @@ class PosteriorProblem:
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> scores = torch.tensor([[1.0], [0.0]])  # the first candidate is predicted; θ = 0 gives it one half
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), BoundLoss(ZeroOneLoss(), c, y, 1), scores, **settings)
+    >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), ExpectedLoss(ZeroOneLoss(), c, y, 1), scores, **settings)
     >>> round(float(problem.value().detach()), 4)  # ½ − β/2
     0.45
     """
@@ -39,7 +39,7 @@ class PosteriorProblem:
     def __init__(
         self,
         model: ConditionalModel,
-        bound: BoundLoss,
+        bound: ExpectedLoss,
         scores: Tensor,
         J: float,
         C: float,
@@ -102,16 +102,16 @@ class PosteriorProblem:
         here = self.candidates.subset([i])
         start, count = int(self.candidates.offsets[i]), int(self.candidates.counts[i])
         known = torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
-        loss = AtRows(self.bound.loss, torch.arange(start, start + count, device=self.y.device))
-        bound = BoundLoss(loss, here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
+        loss = SubsetLoss(self.bound.loss, torch.arange(start, start + count, device=self.y.device))
+        bound = ExpectedLoss(loss, here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
         return PosteriorProblem(self.model, bound, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
 
 
-def with_known(p: Tensor, bound: BoundLoss, known: Tensor) -> Tensor:
+def with_known(p: Tensor, bound: ExpectedLoss, known: Tensor) -> Tensor:
     """(T,): the probabilities p, replaced by a delta for samples whose h is known.
 
     >>> from lvmdc.losses import ZeroOneLoss
-    >>> bound = BoundLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1)
+    >>> bound = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1)
     >>> with_known(torch.tensor([0.5, 0.5]), bound, torch.tensor([1]))
     tensor([0., 1.])
     """

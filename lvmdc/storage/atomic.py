@@ -43,7 +43,7 @@ def write_measures(path: str | Path, measures: Mapping[str, float]) -> None:
 
 
 class SafeNames:
-    """Gives every picture a relative path for its drawing: sub-folders and letters of any script stay, and no two are alike.
+    """Gives every image a relative path for its drawing: sub-folders and letters of any script stay, and no two are alike.
 
     What a file system may not take becomes `_`, a way out of the folder is cut off, and a name already given gets a number. Names that
     differ only in case or in the composition of accents count as alike, as they do on macOS and Windows.

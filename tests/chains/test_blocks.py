@@ -11,7 +11,7 @@ from lvmdc.chains.theta_block import ChainPosteriorProblem
 from lvmdc.chains.w_block import ChainHinge, forbid
 from lvmdc.distributions import LogLinear
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth
 
 STATES = 2
@@ -36,7 +36,7 @@ class Both:
         self.loss, self.K = HammingLoss(), n_classes
         self.hinge = ChainHinge(self.seen, self.y, self.map, n_classes, C, self.loss.class_cost)
         self.plain = StructuredHinge(self.listed.candidates, self.y, ClassBlocks(n_classes), C)
-        self.bound = BoundLoss(self.listed.loss, self.listed.candidates, self.y, n_classes)
+        self.bound = ExpectedLoss(self.listed.loss, self.listed.candidates, self.y, n_classes)
         g = torch.Generator().manual_seed(seed)
         self.w = torch.randn(self.hinge.size, generator=g, dtype=torch.float64)
         self.theta = torch.randn(n_classes, self.theta_map.size, generator=g, dtype=torch.float64)

@@ -17,7 +17,7 @@ from lvmdc.chains import ChainDISC, ChainLSVM, Chains, HammingLoss
 from lvmdc.distributions import LinearPrediction, LogLinear
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.inference import own_class
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.segments import segment_argmax
 from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth, lbfgs
 
@@ -42,7 +42,7 @@ def listed_w_block(model, chains, y, p, listed):
     """The w block with all labelings listed, at the w that was learned: its hinge, point, expected loss and h*."""
     hinge = StructuredHinge(listed.candidates, y, ClassBlocks(2), model.C)
     point = hinge.at(model.coef_.flatten())
-    expected = BoundLoss(listed.loss, listed.candidates, y, 2).expected_loss(p)
+    expected = ExpectedLoss(listed.loss, listed.candidates, y, 2).expected_loss(p)
     # Viterbi takes the first of all that are best, without a tolerance for ties.
     return (
         hinge,
@@ -76,14 +76,14 @@ def test_disc_reaches_what_it_says_over_all_labelings(seed, theta_bound, maps):
     conditional = LogLinear(model.theta_)
     p = conditional(listed.candidates, y).p.detach()
     hinge, point, expected, _ = listed_w_block(model, chains, y, p, listed)
-    diversity = BoundLoss(listed.loss, listed.candidates, y, 2).diversity(p).mean()
+    diversity = ExpectedLoss(listed.loss, listed.candidates, y, 2).diversity(p).mean()
     objective = hinge.value(point, expected) + 0.005 * float(model.theta_.square().sum()) - 3.0 * 0.2 * float(diversity)
     assert model.objective_ == pytest.approx(objective)
     y_hat, h_hat = LinearPrediction(model.coef_).predict(listed.candidates)
     assert torch.equal(model.predict(chains)[0], y_hat)
     assert torch.equal(model.predict(chains)[1], torch.cat([torch.tensor(listed.h[i][k]) for i, k in enumerate(h_hat.tolist())]))
     assert torch.allclose(chains.pad(model.predict_latent_proba(chains, y)), listed.marginals(p, chains, STATES))
-    bound = BoundLoss(listed.loss, listed.candidates, y, 2)
+    bound = ExpectedLoss(listed.loss, listed.candidates, y, 2)
     problem = PosteriorProblem(conditional, bound, point.scores, 0.01, 3.0, 0.2, theta_bound, torch.full_like(y, -1))
     assert lbfgs(problem, tol=1e-9) <= 3.0 * 1e-4  # nor has θ anything left to gain
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.cli.evaluate import evaluate_checkpoint, predict_pictures
+from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.proposals import make_proposals
 from lvmdc.cli.train import train
 from lvmdc.lightning.data import LatentDataModule
@@ -38,21 +38,21 @@ def test_motif_is_found_from_labels_alone(motifs):
 
 def test_learned_logo_is_drawn_and_reported(motifs):
     folder, _ = motifs
-    width, height = Image.open(folder / "pictures" / "learned.png").size
+    width, height = Image.open(folder / "images" / "learned.png").size
     assert height > width  # three logos, one below the other
-    for name in ("report.html", "run.json", "pictures/all.png"):
+    for name in ("report.html", "run.json", "images/all.png"):
         assert (folder / name).stat().st_size > 0
     assert "motif by its weights" in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_checkpoint_of_sequences_is_measured_again_and_refuses_pictures(motifs, config, tmp_path):
+def test_checkpoint_of_sequences_is_measured_again_and_refuses_images(motifs, config, tmp_path):
     folder, measures = motifs
     checkpoint = f"ckpt_path='{folder}/checkpoints/last.ckpt'"
     again = evaluate_checkpoint(config("eval", checkpoint, f"paths.output_dir={tmp_path}"))
     assert again["latent_error"] == pytest.approx(measures["test/latent_error"], abs=1e-6)
     Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
-    with pytest.raises(ValueError, match="was learned from data that are not pictures"):
-        predict_pictures(config("predict", checkpoint, f"input={tmp_path}", f"paths.output_dir={tmp_path}"))
+    with pytest.raises(ValueError, match="was learned from data that are not images"):
+        predict_images(config("predict", checkpoint, f"input={tmp_path}", f"paths.output_dir={tmp_path}"))
 
 
 @pytest.mark.parametrize("method", ["disc", "ilsvm", "em", "m3e", "supervised"])
@@ -91,8 +91,8 @@ def test_digits_are_recognised_whatever_their_rotation(loss, pair, config, tmp_p
     assert json.loads((tmp_path / "results.json").read_text())["test/loss"] == measures["test/loss"]
 
 
-def test_pictures_are_classified_by_the_best_window(config, tmp_path):
-    words = ["data.pictures.per_class=20", "method.tol=0.01"]
+def test_images_are_classified_by_the_best_window(config, tmp_path):
+    words = ["data.images.per_class=20", "method.tol=0.01"]
     measures = train(config("train", "experiment=image_classification", *words, *QUICK, *places(tmp_path)))
     assert measures["test/loss"] == measures["test/error"] < 0.6
 
@@ -103,13 +103,13 @@ def test_sequences_are_not_learned_without_the_map_that_reads_them(config, tmp_p
             train(config("train", *words, *QUICK, *places(tmp_path)))
 
 
-def test_no_boxes_are_proposed_for_what_are_no_pictures(config, tmp_path):
-    with pytest.raises(ValueError, match="data must have pictures to propose boxes for"):
+def test_no_boxes_are_proposed_for_what_are_no_images(config, tmp_path):
+    with pytest.raises(ValueError, match="data must have images to propose boxes for"):
         make_proposals(config("make_proposals", "data=planted_motifs", *places(tmp_path)))
 
 
-def test_data_are_pictures_or_samples_and_nothing_between():
-    with pytest.raises(ValueError, match="data must be either pictures with proposals and features, or samples"):
+def test_data_are_images_or_samples_and_nothing_between():
+    with pytest.raises(ValueError, match="data must be either images with proposals and features, or samples"):
         LatentDataModule()
 
 
@@ -124,4 +124,4 @@ def test_mammals_are_classified_on_their_published_folds(config, tmp_path):
     measures = train(cfg)
     objective = json.loads((tmp_path / "results.json").read_text())["objective"]
     assert 4.2 < objective < 5.2  # published: 4.70 ± 0.10
-    assert torch.tensor(measures["test/error"] * 26).round() == pytest.approx(measures["test/error"] * 26)  # 26 test pictures
+    assert torch.tensor(measures["test/error"] * 26).round() == pytest.approx(measures["test/error"] * 26)  # 26 test images

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lvmdc import Candidates
 from lvmdc.cli.errors import check_types
-from lvmdc.cli.evaluate import evaluate_checkpoint, predict_pictures
+from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.proposals import make_proposals
 from lvmdc.cli.train import detect, make_detector, train
 from lvmdc.lightning.detector_file import DETECTOR_KEY, is_detector, read_detector
@@ -24,7 +24,7 @@ from lvmdc.vision.datasets import cluttered_digits, coco_scenes, digit_scenes, s
 
 pytestmark = pytest.mark.slow
 
-SMALL = ["experiment=wsod_digits", "data.scenes.n_pictures=60", "data.scenes.digits=[0,4,7]", "method.n_init=1", "method.tol=0.01"]
+SMALL = ["experiment=wsod_digits", "data.scenes.n_images=60", "data.scenes.digits=[0,4,7]", "method.n_init=1", "method.tol=0.01"]
 QUIET = ["extras.progress=false", "extras.threads=1"]
 
 
@@ -44,7 +44,7 @@ def test_digits_are_found_from_labels_and_told_places_bound_it(run):
     folder, measures = run
     assert json.loads((folder / "results.json").read_text()) == pytest.approx(measures)
     assert measures["test/recall"] == 1.0
-    assert measures["train/corloc"] > 0.3  # of 36 pictures, from one start
+    assert measures["train/corloc"] > 0.3  # of 36 images, from one start
     assert measures["test_told/ap"] > max(0.6, measures["test/ap"])
     assert set(measures) >= {"test/corloc/0", "test/ap/7", "test/ap_11_point", "train_told/corloc"}
     assert 0 < measures["test_random/corloc"] < measures["test/corloc"]
@@ -59,7 +59,7 @@ def test_the_precisions_of_coco_stand_beside_the_others(run):
     assert "COCO AP" in (folder / "report.html").read_text()
 
 
-def test_pictures_are_in_tensorboard_after_each_class_and_at_the_end(run):
+def test_images_are_in_tensorboard_after_each_class_and_at_the_end(run):
     folder, _ = run
     events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0}).Reload()
     tags = events.Tags()["images"]
@@ -70,15 +70,15 @@ def test_pictures_are_in_tensorboard_after_each_class_and_at_the_end(run):
     assert {"train/objective/4", "final/test/ap"} <= set(events.Tags()["scalars"])
 
 
-def test_the_folder_holds_report_pictures_curves_and_record(run):
+def test_the_folder_holds_report_images_curves_and_record(run):
     folder, _ = run
-    for name in ("report.html", "run.json", "pictures/all.png", "checkpoints/last.ckpt"):
+    for name in ("report.html", "run.json", "images/all.png", "checkpoints/last.ckpt"):
         assert (folder / name).stat().st_size > 0
     assert list((folder / "tensorboard").glob("events*"))
     report = (folder / "report.html").read_text()
     assert "<svg" in report
     assert "CorLoc" in report
-    with Image.open(folder / "pictures" / "all.png") as sheet:
+    with Image.open(folder / "images" / "all.png") as sheet:
         assert sheet.width > 1000
 
 
@@ -86,7 +86,7 @@ def test_pseudo_labels_are_coco_annotations_of_the_training_part(run):
     folder, _ = run
     content = json.loads((folder / "pseudo_labels.json").read_text())
     again = coco_scenes(folder / "pseudo_labels.json", content["info"]["images_dir"])
-    scenes = digit_scenes(n_pictures=60, digits=(0, 4, 7))
+    scenes = digit_scenes(n_images=60, digits=(0, 4, 7))
     train = scenes.subset(split_scenes(scenes)[0])
     assert again.classes == train.classes
     assert torch.equal(again.labels, train.labels)
@@ -100,26 +100,26 @@ def test_eval_gives_the_numbers_of_the_run(run, config, tmp_path):
     assert found == pytest.approx({k.removeprefix("test/"): v for k, v in measures.items() if k.startswith("test/")})
 
 
-def test_objects_in_ones_own_pictures_come_with_scores_and_drawings(run, config, tmp_path):
+def test_objects_in_ones_own_images_come_with_scores_and_drawings(run, config, tmp_path):
     folder, _ = run
-    scenes = digit_scenes(n_pictures=3, digits=(0, 4, 7), seed=9)
+    scenes = digit_scenes(n_images=3, digits=(0, 4, 7), seed=9)
     (tmp_path / "photos").mkdir()
     for i in range(3):
         scenes.image(i).save(tmp_path / "photos" / f"{i}.png")
     Image.new("RGB", (96, 96)).save(tmp_path / "photos" / "empty.png")
     common = [f"ckpt_path='{folder}/checkpoints/last.ckpt'", f"input={tmp_path}/photos"]
-    # From 36 pictures little is probable.
-    path = predict_pictures(config("predict", *common, f"output={tmp_path}/out", "min_score=0.02", f"paths.output_dir={tmp_path}"))
+    # From 36 images little is probable.
+    path = predict_images(config("predict", *common, f"output={tmp_path}/out", "min_score=0.02", f"paths.output_dir={tmp_path}"))
     content = json.loads(path.read_text())
-    assert [entry["name"] for entry in content["pictures"]] == ["0.png", "1.png", "2.png", "empty.png"]
-    found = content["pictures"][0]["objects"]
+    assert [entry["name"] for entry in content["images"]] == ["0.png", "1.png", "2.png", "empty.png"]
+    found = content["images"][0]["objects"]
     assert found
     assert all(entry["score"] > 0 and entry["class"] in ("0", "4", "7") and len(entry["box"]) == 4 for entry in found)
     assert [e["score"] for e in found] == sorted((e["score"] for e in found), reverse=True)
-    for entry in content["pictures"]:
+    for entry in content["images"]:
         assert (path.parent / entry["drawing"]).is_file()
-    none = predict_pictures(config("predict", *common, f"output={tmp_path}/none", "min_score=1000.0", f"paths.output_dir={tmp_path}"))
-    assert all(entry["objects"] == [] for entry in json.loads(none.read_text())["pictures"])
+    none = predict_images(config("predict", *common, f"output={tmp_path}/none", "min_score=1000.0", f"paths.output_dir={tmp_path}"))
+    assert all(entry["objects"] == [] for entry in json.loads(none.read_text())["images"])
 
 
 def test_a_killed_run_goes_on_with_the_next_class(run, config, tmp_path, caplog):
@@ -146,7 +146,7 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         measures = detect(config("train", "experiment=wsod_digits", *QUIET, *overrides))
     assert 0 <= measures["test/ap"] <= 1
-    assert "coco_scenes (data on disk): 36 pictures of 3 classes" in caplog.text
+    assert "coco_scenes (data on disk): 36 images of 3 classes" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -198,16 +198,16 @@ def test_data_and_task_must_go_together(config, tmp_path):
     places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
     with pytest.raises(ValueError, match="several labels each: use detection=weak"):
         train(config("train", "data=digit_scenes", *QUIET, *places))
-    with pytest.raises(ValueError, match="detection=weak needs pictures with several labels each"):
+    with pytest.raises(ValueError, match="detection=weak needs images with several labels each"):
         detect(config("train", "detection=weak", *QUIET, *places))
 
 
-def test_boxes_are_proposed_for_pictures_with_several_objects(config, tmp_path, caplog):
-    overrides = ["data=digit_scenes", "data.scenes.n_pictures=4", "extras.progress=false", f"paths.output_dir={tmp_path}"]
+def test_boxes_are_proposed_for_images_with_several_objects(config, tmp_path, caplog):
+    overrides = ["data=digit_scenes", "data.scenes.n_images=4", "extras.progress=false", f"paths.output_dir={tmp_path}"]
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         path = make_proposals(config("make_proposals", *overrides))
     assert np.load(path, allow_pickle=False)["counts"].tolist() == [81] * 4
-    assert "81.0 boxes a picture, 100.0 % of the true boxes found" in caplog.text
+    assert "81.0 boxes an image, 100.0 % of the true boxes found" in caplog.text
 
 
 def test_what_is_no_detector_is_refused_by_name(config, tmp_path):
@@ -232,7 +232,7 @@ def test_the_voc_experiment_names_a_devkit_that_is_missing(config, tmp_path):
 
 
 def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
-    """Eight pictures with a piece of each of two photographs, on grey, at places and of sizes that only annotations say."""
+    """Eight images with a piece of each of two photographs, on grey, at places and of sizes that only annotations say."""
     people, shown, pieces = {}, {}, dict(zip(("running", "reading"), load_sample_images().images, strict=True))
     for i in range(16):
         action, x, y = ("running", "reading")[i % 2], 2 + 3 * (i % 4), 1 + 2 * (i % 3)
@@ -241,9 +241,9 @@ def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
         shown[f"{i}"] = (corners, Image.fromarray(pieces[action][60:360, 150:450]))
     write_devkit(tmp_path / "VOCdevkit", people)
     for name, (corners, piece) in shown.items():
-        picture = Image.new("RGB", SIZE, "grey")
-        picture.paste(piece.resize((corners[2] - corners[0] + 1, corners[3] - corners[1] + 1)), (corners[0] - 1, corners[1] - 1))
-        picture.save(tmp_path / "VOCdevkit" / "VOC2011" / "JPEGImages" / f"{name}.jpg", quality=95)
+        image = Image.new("RGB", SIZE, "grey")
+        image.paste(piece.resize((corners[2] - corners[0] + 1, corners[3] - corners[1] + 1)), (corners[0] - 1, corners[1] - 1))
+        image.save(tmp_path / "VOCdevkit" / "VOC2011" / "JPEGImages" / f"{name}.jpg", quality=95)
     scenes = {"year": 2011, "image_set": "Action", "label": "action", "train": "trainval", "test": "null", "truncated": "difficult"}
     measures = detect(config("train", *VOC, *voc_folders(tmp_path), *(f"data.scenes.{name}={value}" for name, value in scenes.items())))
     assert measures["test/recall"] > 0.8
@@ -255,21 +255,19 @@ def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
 
 
 def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path):
-    pictures = cluttered_digits(per_class=6, digits=[0, 4])
-    for i in range(len(pictures)):
-        file = tmp_path / "photos é" / pictures.classes[int(pictures.y[i])] / f"{i:02}.png"
+    images = cluttered_digits(per_class=6, digits=[0, 4])
+    for i in range(len(images)):
+        file = tmp_path / "photos é" / images.classes[int(images.y[i])] / f"{i:02}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.asarray(pictures.image(i))).save(file)
+        Image.fromarray(np.asarray(images.image(i))).save(file)
     words = [
         "experiment=wsod_digits",
         "data=folder_scenes",
-        f"data.scenes.pictures.path='{tmp_path / 'photos é'}'",
+        f"data.scenes.images.path='{tmp_path / 'photos é'}'",
         "detection.bound=false",
     ]
     others = ["method.n_init=1", "method.tol=0.01", f"paths.output_dir='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path / 'logs'}'"]
     detect(config("train", *words, *QUIET, *others))
     found = json.loads((tmp_path / "out" / "pseudo_labels.json").read_text(encoding="utf-8"))
-    train, _ = split_by_class(pictures.y)
-    assert {image["file_name"] for image in found["images"]} == {
-        f"{pictures.classes[int(pictures.y[i])]}/{i:02}.png" for i in train.tolist()
-    }
+    train, _ = split_by_class(images.y)
+    assert {image["file_name"] for image in found["images"]} == {f"{images.classes[int(images.y[i])]}/{i:02}.png" for i in train.tolist()}

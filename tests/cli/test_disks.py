@@ -83,7 +83,7 @@ def test_training_ends_with_a_sentence_and_a_checkpoint_that_loads(script, tmp_p
     said = []
     monkeypatch.setattr(AtomicCheckpointIO, "save_checkpoint", save)
     monkeypatch.setattr(callbacks.ResumeHint, "say", lambda self, trainer, what: said.append(what))
-    code, words = script("train", *QUICK, "data.pictures.per_class=6")
+    code, words = script("train", *QUICK, "data.images.per_class=6")
     assert code == 1
     assert ".ckpt could not be written, since the disk is full: free some space and try again" in words
     assert said == ["a file could not be written"]
@@ -149,7 +149,7 @@ def test_a_real_disk_that_fails_ends_a_run_with_a_sentence(harm, moment, script,
     else:
         monkeypatch.setattr(run, "finish", reporting)
     places = [f"paths.log_dir={disk.path}", f"paths.cache_dir={tmp_path}/cache", f"data.cache_dir={tmp_path}/cache"]
-    code, words = script("train", *QUICK, "data.pictures.per_class=6", *places)
+    code, words = script("train", *QUICK, "data.images.per_class=6", *places)
     assert code == 1
     assert words.startswith("error: ")
     assert HARM[harm] in words
@@ -164,7 +164,7 @@ def test_a_real_disk_that_fails_ends_a_run_with_a_sentence(harm, moment, script,
 def test_a_real_disk_that_fails_ends_caching_with_a_sentence(harm, script, disk, tmp_path):
     getattr(disk, harm)()
     places = [f"paths.log_dir={tmp_path}", f"data.cache_dir={disk.path}/cache"]
-    code, words = script("train", *QUICK, "data.pictures.per_class=6", *places)
+    code, words = script("train", *QUICK, "data.images.per_class=6", *places)
     assert code == 1
     assert HARM[harm] in words
     assert str(disk.path) in words
@@ -183,7 +183,7 @@ def test_a_detector_on_a_real_full_disk_keeps_its_last_class(script, disk, tmp_p
         write(path, content)
 
     monkeypatch.setattr(detect, "write_content", save)
-    parts = ["experiment=wsod_digits", "data.scenes.n_pictures=30", "data.scenes.digits=[0,2,3]", "method.n_init=1", "method.tol=0.5"]
+    parts = ["experiment=wsod_digits", "data.scenes.n_images=30", "data.scenes.digits=[0,2,3]", "method.n_init=1", "method.tol=0.5"]
     places = [f"paths.log_dir={disk.path}", f"data.cache_dir={tmp_path}/cache", "extras.progress=false", "logger=csv"]
     code, words = script("train", *parts, *places, "detection.bound=false")
     assert code == 1

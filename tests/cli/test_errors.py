@@ -10,7 +10,7 @@ from PIL import Image
 from processes import train_script
 
 from lvmdc.cli.errors import check_types, explain
-from lvmdc.cli.evaluate import find_pictures
+from lvmdc.cli.evaluate import find_images
 from lvmdc.cli.train import train
 from lvmdc.lightning.checkpoint import read_checkpoint
 from lvmdc.lightning.trusted import construct
@@ -79,11 +79,11 @@ def test_several_starts_in_one_training_are_refused(config, small, tmp_path):
 
 
 def test_setting_that_must_be_given_is_named(config, tmp_path):
-    with pytest.raises(ValueError, match=r"data\.pictures\.path must be given"):
+    with pytest.raises(ValueError, match=r"data\.images\.path must be given"):
         train(config("train", "data=folder", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
 
 
-def picture_folder(path: Path, per_class: int = 4) -> Path:
+def image_folder(path: Path, per_class: int = 4) -> Path:
     rng = np.random.default_rng(0)
     for name in ("cats", "dogs"):
         (path / name).mkdir(parents=True)
@@ -95,7 +95,7 @@ def picture_folder(path: Path, per_class: int = 4) -> Path:
 def run_on(folder, config, tmp_path, *overrides):
     parts = ["data=folder", "callbacks=checkpoint", "extras.progress=false", "logger=csv", "method.tol=0.5", *overrides]
     return train(
-        config("train", *parts, f"data.pictures.path='{folder}'", f"paths.output_dir={tmp_path}/out", f"paths.log_dir={tmp_path}/out")
+        config("train", *parts, f"data.images.path='{folder}'", f"paths.output_dir={tmp_path}/out", f"paths.log_dir={tmp_path}/out")
     )
 
 
@@ -110,16 +110,16 @@ def test_empty_data_folder_is_named(config, tmp_path):
         run_on(tmp_path / "empty", config, tmp_path)
 
 
-def test_truncated_picture_is_named(config, tmp_path):
-    folder = picture_folder(tmp_path / "pets")
+def test_truncated_image_is_named(config, tmp_path):
+    folder = image_folder(tmp_path / "pets")
     whole = folder / "cats" / "0.png"
     whole.write_bytes(whole.read_bytes()[:200])
     with pytest.raises(Exception, match=r"cats.0\.png"):
         run_on(folder, config, tmp_path)
 
 
-def test_box_outside_its_picture_is_named(config, tmp_path):
-    folder = picture_folder(tmp_path / "pets")
+def test_box_outside_its_image_is_named(config, tmp_path):
+    folder = image_folder(tmp_path / "pets")
     rows = [f"{c}/{i}.png,{c},0,0,{900 if (c, i) == ('dogs', 2) else 20},20" for c in ("cats", "dogs") for i in range(4)]
     (folder / "boxes.csv").write_text("image,label,x1,y1,x2,y2\n" + "\n".join(rows))
     with pytest.raises(Exception, match=r"dogs/2\.png"):
@@ -127,7 +127,7 @@ def test_box_outside_its_picture_is_named(config, tmp_path):
 
 
 def test_folder_with_spaces_and_letters_beyond_ascii_without_boxes_trains(config, tmp_path):
-    measures = run_on(picture_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label")
+    measures = run_on(image_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label")
     assert set(measures) == {"test/error"}
 
 
@@ -135,7 +135,7 @@ def test_folder_that_cannot_be_written_is_named(config, tmp_path):
     blocked = tmp_path / "out"
     blocked.write_text("a file where the run folder should be")
     with pytest.raises(OSError, match="out"):
-        run_on(picture_folder(tmp_path / "pets"), config, tmp_path)
+        run_on(image_folder(tmp_path / "pets"), config, tmp_path)
 
 
 def test_what_is_not_a_checkpoint_is_refused_by_name(tmp_path):
@@ -172,8 +172,8 @@ def test_checkpoint_of_other_classes_is_refused(finished):
         checkpoint.check_fits(["a", "b"])
 
 
-def test_input_without_pictures_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="holds no picture"):
-        find_pictures(tmp_path)
+def test_input_without_images_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no image"):
+        find_images(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"input: .*nowhere does not exist"):
-        find_pictures(tmp_path / "nowhere")
+        find_images(tmp_path / "nowhere")

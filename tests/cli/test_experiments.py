@@ -12,7 +12,7 @@ from lvmdc.lightning.checkpoint import read_checkpoint
 pytestmark = pytest.mark.slow
 
 FOUND = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
-# Without pictures: see test_applications.py; which learns its features: test_end_to_end_runs.py; with several objects: test_detect.py.
+# Without images: see test_applications.py; which learns its features: test_end_to_end_runs.py; with several objects: test_detect.py.
 ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn", "object_detection_cnn_mammals", "wsod_digits", "wsod_voc")
 EXPERIMENTS = [name for name in FOUND if name not in ELSEWHERE]
 EMBEDDED = {"object_detection_best": ["data=cluttered_digits", "proposals=grid"]}  # what replaces photographs that are not ours to give
@@ -26,7 +26,7 @@ def test_experiment_runs_one_quick_iteration_and_warns_unless_that_was_enough(ex
         warnings.simplefilter("always")
         measures = train(cfg)
     assert 0 <= measures["test/loss"] <= 1
-    for name in ("report.html", "run.json", "checkpoints/last.ckpt", "pictures/all.png"):
+    for name in ("report.html", "run.json", "checkpoints/last.ckpt", "images/all.png"):
         assert (tmp_path / name).stat().st_size > 0
     learned = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)["lvmdc"]["learned"]
     assert len(learned["history"]) == 1

@@ -1,4 +1,4 @@
-"""What a finished run leaves behind: report, pictures, checkpoints that eval and predict use, and curves in a real TensorBoard."""
+"""What a finished run leaves behind: report, images, checkpoints that eval and predict use, and curves in a real TensorBoard."""
 
 import json
 import shutil
@@ -11,20 +11,20 @@ import pytest
 from PIL import Image
 from tensorboard import program
 
-from lvmdc.cli.evaluate import evaluate_checkpoint, predict_pictures
+from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.train import train
 from lvmdc.vision.datasets import cluttered_digits
 
 
-def test_run_folder_holds_report_record_pictures_and_both_checkpoints(finished):
-    for name in ("report.html", "run.json", "pictures/all.png", "checkpoints/best.ckpt", "checkpoints/last.ckpt"):
+def test_run_folder_holds_report_record_images_and_both_checkpoints(finished):
+    for name in ("report.html", "run.json", "images/all.png", "checkpoints/best.ckpt", "checkpoints/last.ckpt"):
         assert (finished / name).is_file()
     record = json.loads((finished / "run.json").read_text())
     assert record[0]["versions"]["torch"] == version("torch")
     assert "<svg" in (finished / "report.html").read_text()
 
 
-def test_tensorboard_serves_scalars_histograms_pictures_and_hyperparameters(finished):
+def test_tensorboard_serves_scalars_histograms_images_and_hyperparameters(finished):
     board = program.TensorBoard()
     board.configure(argv=[None, "--logdir", str(finished / "tensorboard"), "--host", "127.0.0.1", "--port", "0", "--load_fast", "false"])
     url = board.launch()
@@ -57,7 +57,7 @@ def test_eval_gives_the_numbers_of_the_run(finished, config, tmp_path):
 def test_without_training_the_checkpoint_is_what_is_measured(finished, config, tmp_path):
     overrides = [
         "experiment=object_detection",
-        "data.pictures.per_class=8",
+        "data.images.per_class=8",
         "data.val_fraction=0.2",
         "extras.progress=false",
         "train=false",
@@ -81,13 +81,13 @@ def test_eval_takes_another_fold(finished, config, tmp_path):
 def photographs(tmp_path) -> Path:
     folder = tmp_path / "photos é"
     (folder / "more").mkdir(parents=True)
-    pictures = cluttered_digits(seed=5, per_class=1)
+    images = cluttered_digits(seed=5, per_class=1)
     for i, (name, mode) in enumerate([("rgb.png", "RGB"), ("grey.png", "L"), ("alpha.png", "RGBA"), ("more/print.jpg", "CMYK")]):
-        pictures.image(i).convert(mode).save(folder / name)
+        images.image(i).convert(mode).save(folder / name)
     return folder
 
 
-def test_predict_draws_and_lists_pictures_of_any_mode(finished, config, photographs, tmp_path):
+def test_predict_draws_and_lists_images_of_any_mode(finished, config, photographs, tmp_path):
     output = tmp_path / "out"
     cfg = config(
         "predict",
@@ -96,7 +96,7 @@ def test_predict_draws_and_lists_pictures_of_any_mode(finished, config, photogra
         f"output='{output}'",
         "paths.output_dir=unused",
     )
-    listed = json.loads(predict_pictures(cfg).read_text())["pictures"]
+    listed = json.loads(predict_images(cfg).read_text())["images"]
     assert [entry["name"] for entry in listed] == ["alpha.png", "grey.png", "more/print.jpg", "rgb.png"]
     for entry in listed:
         assert entry["class"] in "023467"
@@ -104,7 +104,7 @@ def test_predict_draws_and_lists_pictures_of_any_mode(finished, config, photogra
         Image.open(output / entry["drawing"]).verify()
 
 
-def test_predict_names_a_picture_that_cannot_be_read(finished, config, photographs, tmp_path):
+def test_predict_names_a_image_that_cannot_be_read(finished, config, photographs, tmp_path):
     shutil.copy(photographs / "rgb.png", photographs / "broken.png")
     (photographs / "broken.png").write_bytes((photographs / "rgb.png").read_bytes()[:100])
     cfg = config(
@@ -115,4 +115,4 @@ def test_predict_names_a_picture_that_cannot_be_read(finished, config, photograp
         "paths.output_dir=unused",
     )
     with pytest.raises(ValueError, match=r"broken\.png"):
-        predict_pictures(cfg)
+        predict_images(cfg)

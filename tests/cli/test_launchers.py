@@ -12,7 +12,7 @@ def test_a_local_submitit_sweep_finishes_every_run(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     words = [
         "-m", "hydra/launcher=submitit_local", "hydra.launcher.timeout_min=10",
-        "experiment=minimal", "data.fold=0,1", "data.pictures.per_class=6", "method.max_iter=2", "callbacks=checkpoint", "logger=csv",
+        "experiment=minimal", "data.fold=0,1", "data.images.per_class=6", "method.max_iter=2", "callbacks=checkpoint", "logger=csv",
         "extras.progress=false", "extras.threads=1", "extras.report=false",
     ]  # fmt: skip
     code, shown = train_script(tmp_path, *words).end(600)

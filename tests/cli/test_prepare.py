@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from devkits import PICTURES, write_devkit
+from devkits import IMAGES, write_devkit
 from PIL import Image
 
 from lvmdc.cli.prepare import prepare_mammals, prepare_voc_action
@@ -81,8 +81,8 @@ def test_what_a_clone_lacks_or_has_twice_is_refused_by_name_and_nothing_is_left(
     with pytest.raises(ValueError, match=r"has two different files for rhino/rhino_rescaled_0002\.jpg: .* and older/rhino"):
         prepare_mammals(source, tmp_path / "data", progress=False)
     other.unlink()
-    (jpg / "rhino_rescaled_0003.jpg").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"the source is not complete: images/rhino/rhino_rescaled_0003\.jpg cannot be read as a picture"):
+    (jpg / "rhino_rescaled_0003.jpg").write_bytes(b"no image")
+    with pytest.raises(ValueError, match=r"the source is not complete: images/rhino/rhino_rescaled_0003\.jpg cannot be read as an image"):
         prepare_mammals(source, tmp_path / "data", progress=False)
     for name in ("rhino_rescaled_0002.jpg", "rhino_rescaled_0003.jpg"):
         (jpg / name).unlink()
@@ -121,7 +121,7 @@ def test_what_is_there_is_left_alone_if_complete_and_refused_if_not(clone, tmp_p
 @pytest.mark.parametrize("year", [2011, 2012])
 def test_the_official_archive_is_cut_down_to_the_action_task(tmp_path, year):
     inside = tmp_path / "in" / ("TrainVal/VOCdevkit" if year == 2011 else "VOCdevkit")
-    write_devkit(inside, PICTURES, year)
+    write_devkit(inside, IMAGES, year)
     root = inside / f"VOC{year}"
     shutil.copy(root / "JPEGImages" / "2011_000001.jpg", root / "JPEGImages" / "2007_000001.jpg")  # of another task
     (root / "ImageSets" / "Main").mkdir()
@@ -131,20 +131,20 @@ def test_the_official_archive_is_cut_down_to_the_action_task(tmp_path, year):
     place = prepare_voc_action(tmp_path / "voc.tar", tmp_path / "data", year, progress=False)
     assert place == tmp_path / "data" / "VOCdevkit" / f"VOC{year}"
     assert len(voc_action(tmp_path / "data" / "VOCdevkit", year)) == 3
-    assert sorted(path.name for path in (place / "JPEGImages").iterdir()) == [f"{name}.jpg" for name in PICTURES]
+    assert sorted(path.name for path in (place / "JPEGImages").iterdir()) == [f"{name}.jpg" for name in IMAGES]
     assert not (place / "ImageSets" / "Main").exists()
     assert nothing_is_left(tmp_path / "data")
 
 
 def test_an_unpacked_devkit_may_be_named_at_any_level(tmp_path):
-    write_devkit(tmp_path / "in" / "VOCdevkit", PICTURES)
+    write_devkit(tmp_path / "in" / "VOCdevkit", IMAGES)
     for i, source in enumerate(("in", "in/VOCdevkit", "in/VOCdevkit/VOC2011")):
         prepare_voc_action(tmp_path / source, tmp_path / str(i), progress=False)
         assert len(voc_action(tmp_path / str(i) / "VOCdevkit")) == 3
 
 
 def test_what_a_devkit_lacks_is_refused_by_name(tmp_path):
-    root = write_devkit(tmp_path / "in", PICTURES) / "VOC2011"
+    root = write_devkit(tmp_path / "in", IMAGES) / "VOC2011"
     with pytest.raises(ValueError, match=r"must hold one VOC2012/ImageSets/Action/trainval\.txt, .* but it holds 0"):
         prepare_voc_action(tmp_path / "in", tmp_path / "data", 2012, progress=False)
     with pytest.raises(ValueError, match="year must be one of 2010, 2011, 2012"):
@@ -156,7 +156,7 @@ def test_what_a_devkit_lacks_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match=r"not complete: VOC2011/Annotations/2011_000004\.xml, line 1: not valid XML"):
         prepare_voc_action(tmp_path / "in", tmp_path / "data", progress=False)
     (root / "ImageSets" / "Action" / "trainval.txt").write_text("../../../../out\n")
-    with pytest.raises(ValueError, match=r"must name pictures without their folder, but it has '\.\./\.\./\.\./\.\./out'"):
+    with pytest.raises(ValueError, match=r"must name images without their folder, but it has '\.\./\.\./\.\./\.\./out'"):
         prepare_voc_action(tmp_path / "in", tmp_path / "data", progress=False)
     assert not list((tmp_path / "data" / "VOCdevkit").iterdir())
 
@@ -187,10 +187,10 @@ def test_the_script_says_what_is_wrong_or_where_the_data_are(words, message, mon
 
 
 def test_the_script_prepares_under_the_target(tmp_path, monkeypatch, capsys, caplog):
-    write_devkit(tmp_path / "in", PICTURES)
+    write_devkit(tmp_path / "in", IMAGES)
     monkeypatch.setenv("LVMDC_DATA", str(tmp_path / "env"))
     run_script(monkeypatch, "voc_action", f"source={tmp_path / 'in'}", f"target={tmp_path / 'data'}")
     run_script(monkeypatch, "voc_action", f"source={tmp_path / 'in'}")
     places = [tmp_path / folder / "VOCdevkit" / "VOC2011" for folder in ("data", "env")]
     assert capsys.readouterr().out == "".join(f"voc_action  {place}\n" for place in places)
-    assert f"{places[1]}: 3 pictures of 10 classes" in caplog.text
+    assert f"{places[1]}: 3 images of 10 classes" in caplog.text

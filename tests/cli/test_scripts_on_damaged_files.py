@@ -25,16 +25,16 @@ def kinds(finished, tmp_path) -> dict[str, Path]:
     torch.save({"state_dict": {"w": torch.ones(3)}}, tmp_path / "foreign.ckpt")
     torch.save(torch.nn.Linear(2, 2), tmp_path / "module.ckpt")
     np.savez(tmp_path / "arrays.ckpt", a=np.eye(2))
-    Image.new("RGB", (4, 4)).save(tmp_path / "picture.png")
+    Image.new("RGB", (4, 4)).save(tmp_path / "image.png")
     (tmp_path / "folder.ckpt").mkdir()
-    names = ["junk.ckpt", "empty.ckpt", "truncated.ckpt", "flipped.ckpt", "foreign.ckpt", "module.ckpt", "arrays.ckpt", "picture.png"]
+    names = ["junk.ckpt", "empty.ckpt", "truncated.ckpt", "flipped.ckpt", "foreign.ckpt", "module.ckpt", "arrays.ckpt", "image.png"]
     return {name: tmp_path / name for name in [*names, "folder.ckpt", "absent.ckpt"]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["eval", "predict", "train"])
 def test_what_is_no_checkpoint_ends_a_script_with_one_sentence(name, script, kinds, tmp_path):
-    words = {"eval": [], "predict": [f"input={tmp_path}/picture.png"], "train": ["experiment=minimal", "extras.progress=false"]}[name]
+    words = {"eval": [], "predict": [f"input={tmp_path}/image.png"], "train": ["experiment=minimal", "extras.progress=false"]}[name]
     chosen = {kind: path for kind, path in kinds.items() if name == "eval" or kind.startswith(("junk", "empty", "trunc", "foreign"))}
     for kind, path in chosen.items():
         code, said = script(name, f"ckpt_path={path}", *words)
@@ -56,7 +56,7 @@ def test_a_checkpoint_whose_other_entries_are_wrong_is_not_resumed(entry, script
     content = torch.load(finished / "checkpoints" / "last.ckpt", weights_only=True)
     content[entry] = "wrong"
     torch.save(content, tmp_path / "wrong.ckpt")
-    parts = ["experiment=object_detection", "data.pictures.per_class=8", "data.val_fraction=0.2", "method.tol=0.1", "logger=csv"]
+    parts = ["experiment=object_detection", "data.images.per_class=8", "data.val_fraction=0.2", "method.tol=0.1", "logger=csv"]
     quiet = ["extras.progress=false", "callbacks=checkpoint", f"paths.cache_dir='{finished}/cache'", "extras.report=false"]
     code, said = script("train", *parts, *quiet, f"ckpt_path={tmp_path}/wrong.ckpt")
     assert code == 1

@@ -1,4 +1,4 @@
-"""Every solver of (14), kind of CCCP, kernel map, norm and network trains by its configuration, on a few embedded pictures."""
+"""Every solver of (14), kind of CCCP, kernel map, norm and network trains by its configuration, on a few embedded images."""
 
 import copy
 

@@ -8,7 +8,7 @@ from references import LOSSES, random_problem
 from lvmdc import Candidates, ZeroOneLoss, dissimilarity, diversity
 from lvmdc.distributions import Conditional, Delta, Joint, LogLinear, Sampled, draw, sampled_diversity, sampled_mean
 from lvmdc.distributions.sampled import expected_loss
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 
 SIGMAS = 5.0  # of the standard error that a mean may be off; with fixed seeds a test that passes once passes always
 
@@ -132,7 +132,7 @@ def test_expected_loss_of_draws_is_the_mean_over_them(three):
     drawn = draw(Conditional(c, three.y, three.p), 7, torch.Generator().manual_seed(0))
     often = drawn.table(3).sum(dim=1)
     for loss in LOSSES.values():
-        exact = BoundLoss(loss, c, three.y, 3).expected_loss(often)
+        exact = ExpectedLoss(loss, c, three.y, 3).expected_loss(often)
         assert torch.allclose(expected_loss(drawn, loss, 3).double(), exact.double(), atol=1e-5)
 
 
@@ -146,12 +146,12 @@ def test_draws_follow_the_probabilities_and_never_take_what_has_none():
 
 
 def test_a_million_candidates_need_no_matrix():
-    """As if all boxes of a picture were candidates: closed forms and draws, whose time and memory grow with |H| alone."""
+    """As if all boxes of an image were candidates: closed forms and draws, whose time and memory grow with |H| alone."""
     size = 1_000_000
     c, y = Candidates(torch.zeros(size, 1), [size]), torch.tensor([0])
     scores = torch.randn(size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     P = Conditional(c, y, scores.softmax(dim=0))
-    bound = BoundLoss(ZeroOneLoss(), c, y, 2)
+    bound = ExpectedLoss(ZeroOneLoss(), c, y, 2)
     assert float(bound.diversity(P.p)) == pytest.approx(1 - float(P.p.square().sum()))
     assert torch.allclose(bound.expected_loss(P.p)[:, 0], 1 - P.p)
     drawn = draw(P, 1000, torch.Generator().manual_seed(1))

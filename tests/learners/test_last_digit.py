@@ -15,10 +15,10 @@ from lvmdc.vision.proposals import WindowGrid
 
 @pytest.fixture(scope="module")
 def digits():
-    pictures = cluttered_digits(per_class=30)
-    candidates = build_candidates(pictures, WindowGrid(), HOG(), cache_dir=None, progress=False)
-    train, test = split_by_class(pictures.y)
-    return candidates.subset(train), pictures.y[train], candidates.subset(test)
+    images = cluttered_digits(per_class=30)
+    candidates = build_candidates(images, WindowGrid(), HOG(), cache_dir=None, progress=False)
+    train, test = split_by_class(images.y)
+    return candidates.subset(train), images.y[train], candidates.subset(test)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Views of a picture: the boxes move with the pixels."""
+"""Views of an image: the boxes move with the pixels."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ BOXES = torch.tensor([[8.0, 0.0, 24.0, 16.0], [16.0, 8.0, 48.0, 40.0], [0.0, 0.0
 
 
 def marked():
-    """A picture whose first box alone is white."""
+    """An image whose first box alone is white."""
     pixels = torch.zeros(3, 48, 64, dtype=torch.uint8)
     pixels[:, 0:16, 8:24] = 255
     return pixels

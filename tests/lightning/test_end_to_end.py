@@ -102,7 +102,7 @@ def test_learning_the_network_lowers_the_objective_below_the_frozen_one():
 
 
 class StillSees:
-    """The training pictures by the network before it learned."""
+    """The training images by the network before it learned."""
 
     def __init__(self, data):
         regions = RegionFeatures(small())
@@ -140,7 +140,7 @@ def test_networks_for_photographs_learn(backbone, weights):
     assert float(module.samples.candidates.features.norm(dim=1).square().mean().sqrt()) == pytest.approx(8, rel=1e-3)
 
 
-def test_one_picture_is_described_as_in_its_set():
+def test_one_image_is_described_as_in_its_set():
     data = data_of()
     data.setup()
     regions = RegionFeatures(small())

@@ -11,8 +11,8 @@ from lvmdc.distributions import LinearPrediction, LogLinear
 from lvmdc.lightning import LatentDataModule
 from lvmdc.lightning.batches import Batch, batch_objective
 from lvmdc.lightning.region_features import RegionFeatures
-from lvmdc.losses import BoundLoss
-from lvmdc.vision.datasets import PictureSet
+from lvmdc.losses import ExpectedLoss
+from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import Learned, RegionNetwork
 from lvmdc.vision.proposals.grid import WindowGrid
 
@@ -39,9 +39,9 @@ def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, the
     if learner is not DISC and (theta_bound, theta_grid) != ("slack", None):
         pytest.skip("has one form")
     rng = np.random.default_rng(1)
-    pictures = PictureSet([rng.integers(0, 256, (16, 16, 3), dtype=np.uint8) for _ in range(2)], ["a", "b"], [0, 1])
-    data = LatentDataModule(pictures, WindowGrid(size=(8, 8), stride=4), Learned(), fraction=0.5, progress=False)
-    samples = data._of_pictures().subset(torch.tensor([0, 1]))
+    images = ImageSet([rng.integers(0, 256, (16, 16, 3), dtype=np.uint8) for _ in range(2)], ["a", "b"], [0, 1])
+    data = LatentDataModule(images, WindowGrid(size=(8, 8), stride=4), Learned(), fraction=0.5, progress=False)
+    samples = data._of_images().subset(torch.tensor([0, 1]))
     network = Tiny(channels, theta_grid=theta_grid).train()
     given = learner(**SETTINGS) if learner is not DISC else DISC(theta_bound=theta_bound, **SETTINGS)
     d, d_theta = channels, channels * (theta_grid or 1) ** 2
@@ -54,7 +54,7 @@ def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, the
         candidates = regions._candidates(samples, *found)
         p_w, p_theta = Given(LinearPrediction(torch.zeros(2, d)), w), GivenTheta(LogLinear(torch.zeros(2, d_theta)), theta)
         rows = torch.arange(candidates.n_candidates)
-        batch = Batch(BoundLoss(OverlapLoss(), candidates, samples.y, 2), torch.zeros(len(rows)), unknown, rows)
+        batch = Batch(ExpectedLoss(OverlapLoss(), candidates, samples.y, 2), torch.zeros(len(rows)), unknown, rows)
         return batch_objective(given, p_w, None if learner is LSVM else p_theta), batch
 
     def whole(w, theta, *weights):

@@ -10,7 +10,7 @@ from two_digits import SETTINGS, data_of, small, train
 import lvmdc
 from lvmdc import LSVM
 from lvmdc.lightning import EndToEndModule, ExactModule, LatentDataModule, StochasticModule
-from lvmdc.vision.datasets import PictureSet, cluttered_digits
+from lvmdc.vision.datasets import ImageSet, cluttered_digits
 from lvmdc.vision.features import HOG, Learned
 from lvmdc.vision.proposals.grid import WindowGrid
 
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def test_an_unreadable_picture_stops_learning_at_once_and_is_named(tmp_path):
+def test_an_unreadable_image_stops_learning_at_once_and_is_named(tmp_path):
     made = cluttered_digits(per_class=6, digits=(0, 4))
     files = [tmp_path / f"{i}.png" for i in range(len(made))]
     for i, file in enumerate(files):
         made.image(i).save(file)
-    data = data_of(PictureSet(files, made.classes, made.y, made.boxes))
+    data = data_of(ImageSet(files, made.classes, made.y, made.boxes))
     data.setup()  # the boxes are known, as from the cache
     for file in files[::2]:
         file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"\d+\.png cannot be read as a picture"):
+    with pytest.raises(ValueError, match=r"\d+\.png cannot be read as an image"):
         train(EndToEndModule(LSVM(**SETTINGS), network=small()), data)
 
 

@@ -8,21 +8,21 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-from lvmdc.cli.evaluate import evaluate_checkpoint, predict_pictures
+from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.train import train
 from lvmdc.vision.datasets import cluttered_digits
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
-QUICK = ["experiment=object_detection_cnn", "extras.progress=false", "extras.threads=1", "data.pictures.per_class=5", "method.tol=0.05"]
+QUICK = ["experiment=object_detection_cnn", "extras.progress=false", "extras.threads=1", "data.images.per_class=5", "method.tol=0.05"]
 
 
-def test_a_run_leaves_pictures_and_a_checkpoint_that_is_resumed_measured_and_used(config, tmp_path):
+def test_a_run_leaves_images_and_a_checkpoint_that_is_resumed_measured_and_used(config, tmp_path):
     folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
     train(config("train", *QUICK, "~callbacks.progress", "trainer.max_epochs=2", *folder))
     assert list(tmp_path.rglob("events.out.tfevents*"))
     path = tmp_path / "checkpoints" / "last.ckpt"
     measures = train(config("train", *QUICK, "callbacks=checkpoint", "trainer.max_epochs=3", f"ckpt_path={path}", *folder))
-    for name in ("report.html", "run.json", "pictures/all.png"):
+    for name in ("report.html", "run.json", "images/all.png"):
         assert (tmp_path / name).stat().st_size > 0
     found = evaluate_checkpoint(config("eval", f"ckpt_path={path}", f"paths.output_dir={tmp_path}/eval"))
     assert found == pytest.approx({name.removeprefix("test/"): value for name, value in measures.items()}, rel=1e-5)
@@ -31,7 +31,7 @@ def test_a_run_leaves_pictures_and_a_checkpoint_that_is_resumed_measured_and_use
     for i in range(2):
         made.image(i).save(tmp_path / "photos" / f"{i}.png")
     places = [f"ckpt_path={path}", f"input={tmp_path}/photos", f"output={tmp_path}/out", "paths.output_dir=unused"]
-    listed = json.loads(predict_pictures(config("predict", *places)).read_text())["pictures"]
+    listed = json.loads(predict_images(config("predict", *places)).read_text())["images"]
     assert len(listed) == 2
 
 
@@ -50,8 +50,8 @@ def test_precision_and_device_are_the_trainers(config):
 
 
 def test_the_experiment_on_photographs_keeps_what_its_frozen_part_makes_of_them(config, tmp_path):
-    """On the embedded pictures, since the photographs are not ours to give."""
-    folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "data=cluttered_digits", "data.pictures.per_class=3"]
+    """On the embedded images, since the photographs are not ours to give."""
+    folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "data=cluttered_digits", "data.images.per_class=3"]
     windows = ["proposals.size=[28,28]", "solver.network.longer_side=64", "trainer.max_epochs=1", "method.tol=0.05"]
     cfg = config("train", "experiment=object_detection_cnn_mammals", "extras.progress=false", "extras.threads=1", *windows, *folder)
     assert cfg.solver.network.frozen == "blocks.14"
@@ -89,9 +89,9 @@ def test_a_network_that_the_exact_solver_would_have_to_solve_is_refused(network,
 
 def test_the_small_network_learns_to_find_digits_that_it_did_not_find_at_first(config, tmp_path):
     """Places, of which nothing is told: a network whose cells see much beyond a window learns the classes and not the places."""
-    pictures = [*(word for word in QUICK if "per_class" not in word), "data.pictures.per_class=30", "callbacks=none", "extras.report=false"]
+    images = [*(word for word in QUICK if "per_class" not in word), "data.images.per_class=30", "callbacks=none", "extras.report=false"]
     folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
-    first = train(config("train", *pictures, *folder, "solver.frozen_epochs=1", "trainer.max_epochs=1"))
-    learned = train(config("train", *pictures, *folder, "trainer.max_epochs=12"))
+    first = train(config("train", *images, *folder, "solver.frozen_epochs=1", "trainer.max_epochs=1"))
+    learned = train(config("train", *images, *folder, "trainer.max_epochs=12"))
     assert learned["test/corloc"] > max(first["test/corloc"] + 0.08, 0.8)
     assert learned["test/loss"] < first["test/loss"] - 0.2

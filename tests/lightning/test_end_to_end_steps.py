@@ -67,7 +67,7 @@ def learn(learner=None, epochs=4, batch_size=4, callbacks=(), trainer=None, **se
 
 
 class Preferring(LatentDataModule):
-    """The same data, where the last window of each picture is the most probable one before learning."""
+    """The same data, where the last window of each image is the most probable one before learning."""
 
     def setup(self, stage=None):
         super().setup(stage)
@@ -94,7 +94,7 @@ def test_the_prior_stays_when_the_network_moves(theta_to_backbone):
     assert module.history()[-1]["entropy"] == pytest.approx(0, abs=1e-6)  # P_θ is a delta, whatever θ is
 
 
-@pytest.mark.parametrize("batch_size", [6, 2])  # of 6 pictures: one batch an epoch, and three
+@pytest.mark.parametrize("batch_size", [6, 2])  # of 6 images: one batch an epoch, and three
 @pytest.mark.parametrize("frozen_epochs", [0, 1])
 def test_w_and_the_network_take_turns_over_epochs(batch_size, frozen_epochs):
     _, watch, _ = learn(batch_size=batch_size, alternate=True, frozen_epochs=frozen_epochs)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from lvmdc.cli.evaluate import evaluate_checkpoint, predict_pictures
+from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.train import train
 from lvmdc.distributions import MarginalPrediction, MinEntropyPrediction
 from lvmdc.lightning.checkpoint import read_checkpoint
@@ -40,16 +40,16 @@ def test_a_run_is_resumed_measured_and_used_from_its_checkpoint(method, kind, co
     assert [row["objective"] for row in after] == [row["objective"] for row in unbroken]
 
     checkpoint = read_checkpoint(whole)
-    model, pictures = checkpoint.model(), cluttered_digits(seed=5, per_class=1)
+    model, images = checkpoint.model(), cluttered_digits(seed=5, per_class=1)
     if kind is MinEntropyPrediction:
         assert checkpoint.config["method"]["alpha"] == math.inf
     found = evaluate_checkpoint(config("eval", f"ckpt_path={whole}", f"paths.output_dir={tmp_path}/eval"))
     assert found["error"] == pytest.approx(measures["test/error"])
     (tmp_path / "photos").mkdir()
     for i in range(2):
-        pictures.image(i).save(tmp_path / "photos" / f"{i}.png")
+        images.image(i).save(tmp_path / "photos" / f"{i}.png")
     places = [f"ckpt_path={whole}", f"input={tmp_path}/photos", f"output={tmp_path}/out", "paths.output_dir=unused"]
-    listed = json.loads(predict_pictures(config("predict", *places)).read_text())["pictures"]
+    listed = json.loads(predict_images(config("predict", *places)).read_text())["images"]
     assert len(listed) == 2
 
     data = checkpoint.data([])

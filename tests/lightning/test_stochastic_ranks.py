@@ -69,8 +69,8 @@ def short(name):
 
 def data_of(name):
     if name.startswith("end to end"):
-        pictures = cluttered_digits(per_class=3, digits=(0, 4))
-        return LatentDataModule(pictures, WindowGrid(stride=16), Learned(), batch_size=3, val_fraction=0.3, progress=False)
+        images = cluttered_digits(per_class=3, digits=(0, 4))
+        return LatentDataModule(images, WindowGrid(stride=16), Learned(), batch_size=3, val_fraction=0.3, progress=False)
     return LatentDataModule(samples=Noise(4 if name == "DISC slack" else 0), batch_size=4, val_fraction=0.3, progress=False)
 
 

@@ -227,7 +227,7 @@ def test_the_configuration_that_an_experiment_keeps_may_be_made_again(experiment
 )
 def test_a_small_training_writes_a_checkpoint_that_loads(overrides, config, small, tmp_path):
     places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "extras.report=false", "logger=csv", "method.tol=0.5"]
-    train(config("train", *small, "experiment=minimal", "data.pictures.per_class=4", *overrides, *places))
+    train(config("train", *small, "experiment=minimal", "data.images.per_class=4", *overrides, *places))
     checkpoint = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
     assert checkpoint.model().classes == checkpoint.data([], str(tmp_path / "cache")).classes
 

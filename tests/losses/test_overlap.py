@@ -15,7 +15,7 @@ class TestOverlapLoss(LossConformance):
 
 
 class TestOverlapLossOfBoxesFarFromTheOrigin(TestOverlapLoss):
-    """Pixels of a large picture, in float32: Δ(z, z) is zero to the last bit."""
+    """Pixels of a large image, in float32: Δ(z, z) is zero to the last bit."""
 
     def make_candidates(self):
         c = super().make_candidates()

@@ -5,7 +5,7 @@ import torch
 from references import lopsided
 
 from lvmdc import FunctionLoss, OverlapLoss
-from lvmdc.losses import BoundLoss, PairwiseExpectation
+from lvmdc.losses import ExpectedLoss, PairwiseExpectation
 from lvmdc.storage.mapped import memory_budget
 from lvmdc.testing import random_candidates, random_weights
 
@@ -90,7 +90,7 @@ def test_ten_thousand_candidates_stay_within_a_budget_of_64_megabytes():
     loss, p = Watched(), random_weights(c, dtype=torch.float32)
     OverlapLoss().diversity(random_candidates([10]), [0], torch.ones(10))  # loads what is loaded at the first use
     before = forget_peak()
-    value = float(BoundLoss(loss, c, torch.tensor([0]), 2, 64 * MEGABYTE).diversity(p))
+    value = float(ExpectedLoss(loss, c, torch.tensor([0]), 2, 64 * MEGABYTE).diversity(p))
     # All of Δ would take 400 megabytes, and its temporaries thousands. What the allocator does not give back at once is allowed for.
     assert peak_memory() - before < 128 * MEGABYTE
     assert max(loss.sizes) * 8 * 10 <= 64 * MEGABYTE  # ten temporaries in the precision of the boxes

@@ -8,7 +8,7 @@ from lvmdc.vision.features import HOG, build_candidates
 from lvmdc.vision.features.cache import cache_key
 from lvmdc.vision.proposals import WindowGrid
 
-PICTURES = cluttered_digits(per_class=12)  # 72: more than one image in a piece of the cache
+IMAGES = cluttered_digits(per_class=12)  # 72: more than one image in a piece of the cache
 
 
 class Infinite(Prior):
@@ -20,31 +20,31 @@ class Infinite(Prior):
 
 
 def test_candidates_have_the_log_weights_of_their_boxes_from_the_cache_too(tmp_path):
-    prior, part = ObjectnessPrior(), PICTURES.subset(torch.arange(3))
-    whole = build_candidates(PICTURES, WindowGrid(), HOG(), tmp_path, progress=False, prior=prior)
-    again = build_candidates(PICTURES, WindowGrid(), HOG(), tmp_path, progress=False, prior=prior)
+    prior, part = ObjectnessPrior(), IMAGES.subset(torch.arange(3))
+    whole = build_candidates(IMAGES, WindowGrid(), HOG(), tmp_path, progress=False, prior=prior)
+    again = build_candidates(IMAGES, WindowGrid(), HOG(), tmp_path, progress=False, prior=prior)
     torch.testing.assert_close(whole.prior, again.prior)
     some = build_candidates(part, WindowGrid(), HOG(), progress=False, prior=prior)
     for i in range(3):
-        expected = prior(PICTURES.image(i), WindowGrid().boxes(PICTURES.image(i), ""))
+        expected = prior(IMAGES.image(i), WindowGrid().boxes(IMAGES.image(i), ""))
         torch.testing.assert_close(whole.subset([i]).prior.float(), expected)
         torch.testing.assert_close(some.subset([i]).prior.float(), expected)
-    assert build_candidates(PICTURES, WindowGrid(), HOG(), tmp_path, progress=False).prior is None
+    assert build_candidates(IMAGES, WindowGrid(), HOG(), tmp_path, progress=False).prior is None
 
 
 def test_the_cache_key_depends_on_the_prior_and_its_strength():
     priors = (None, ObjectnessPrior(), ObjectnessPrior(1.0), CentrePrior(), CentrePrior(spread=0.3))
-    assert len({cache_key(PICTURES, WindowGrid(), HOG(), prior) for prior in priors}) == len(priors)
-    assert cache_key(PICTURES, WindowGrid(), HOG(), None) == cache_key(PICTURES, WindowGrid(), HOG())
+    assert len({cache_key(IMAGES, WindowGrid(), HOG(), prior) for prior in priors}) == len(priors)
+    assert cache_key(IMAGES, WindowGrid(), HOG(), None) == cache_key(IMAGES, WindowGrid(), HOG())
 
 
 def test_infinite_weights_are_refused_with_the_image():
     with pytest.raises(ValueError, match=r"digit 0 number 0: .*finite log weights"):
-        build_candidates(PICTURES, WindowGrid(), HOG(), progress=False, prior=Infinite())
+        build_candidates(IMAGES, WindowGrid(), HOG(), progress=False, prior=Infinite())
 
 
 def test_the_data_module_gives_every_part_its_log_weights():
-    data = LatentDataModule(PICTURES, WindowGrid(), HOG(), progress=False, prior=CentrePrior())
+    data = LatentDataModule(IMAGES, WindowGrid(), HOG(), progress=False, prior=CentrePrior())
     data.setup()
     for part in (data.train, data.test):
         assert part.candidates.prior.shape == (part.candidates.n_candidates,)

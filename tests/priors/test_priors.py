@@ -76,11 +76,11 @@ def test_large_images_are_scaled_with_their_boxes():
 
 
 def test_objectness_finds_digits_better_than_chance():
-    pictures = cluttered_digits(seed=11, per_class=5)
-    boxes = WindowGrid().boxes(pictures.image(0), "a")
-    candidates = Candidates(torch.zeros(25 * len(pictures), 1), [25] * len(pictures), boxes.repeat(len(pictures), 1))
-    h, _ = true_candidate(candidates, pictures.boxes)
-    p = torch.stack([ObjectnessPrior()(pictures.image(i), boxes).softmax(dim=0) for i in range(len(pictures))])
+    images = cluttered_digits(seed=11, per_class=5)
+    boxes = WindowGrid().boxes(images.image(0), "a")
+    candidates = Candidates(torch.zeros(25 * len(images), 1), [25] * len(images), boxes.repeat(len(images), 1))
+    h, _ = true_candidate(candidates, images.boxes)
+    p = torch.stack([ObjectnessPrior()(images.image(i), boxes).softmax(dim=0) for i in range(len(images))])
     assert float(p[torch.arange(len(h)), h].mean()) > 2 / 25
 
 

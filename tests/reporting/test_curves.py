@@ -33,7 +33,7 @@ def test_every_value_is_a_point_of_its_line_and_a_mark():
     assert marks(svg)[0].find("svg:title", NAMES).text == "a, iteration 1: 3"
 
 
-def test_points_lie_in_proportion_within_the_picture():
+def test_points_lie_in_proportion_within_the_image():
     ((first, second, third),) = lines(parsed({"a": [0.0, 5.0, 10.0]}, [0, 1, 2], "T", "v"))
     assert first[1] > second[1] > third[1]
     assert math.isclose(second[1], (first[1] + third[1]) / 2, abs_tol=0.11)

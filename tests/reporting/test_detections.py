@@ -23,7 +23,7 @@ def test_the_json_holds_what_was_predicted(tmp_path):
     assert read(tmp_path) == {
         "format": "lvmdc predictions",
         "version": 1,
-        "pictures": [
+        "images": [
             {
                 "name": "elk/1.jpg",
                 "class": "elk & <deer>",
@@ -65,7 +65,7 @@ def test_any_name_comes_back_and_has_a_drawing_of_its_own_inside_the_folder(tmp_
     names += ["\u00e9", "predictions.json", "predictions.json/a"]
     folder = tmp_path / "out"
     save_predictions(folder, [prediction(name) for name in names], size=32)
-    entries = read(folder)["pictures"]
+    entries = read(folder)["images"]
     assert [entry["name"] for entry in entries] == names
     drawings = [folder / entry["drawing"] for entry in entries]
     assert len({str(d).casefold() for d in drawings}) == len(names)
@@ -91,7 +91,7 @@ def test_records_are_taken_one_at_a_time(tmp_path):
         yield prediction("b.jpg")
 
     save_predictions(tmp_path, records())
-    assert len(read(tmp_path)["pictures"]) == 2
+    assert len(read(tmp_path)["images"]) == 2
 
 
 def test_posterior_and_truth_are_drawn(tmp_path):
@@ -102,16 +102,16 @@ def test_posterior_and_truth_are_drawn(tmp_path):
     assert plain.tobytes() != full.tobytes()
 
 
-def test_a_failure_names_the_picture_and_leaves_the_old_json(tmp_path):
+def test_a_failure_names_the_image_and_leaves_the_old_json(tmp_path):
     save_predictions(tmp_path, [prediction("old.jpg")])
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"new\.jpg: score must be finite, but it is (nan|inf)"):
             save_predictions(tmp_path, [Prediction("new.jpg", Detection("elk", bad, None))])
     with pytest.raises(ValueError, match=r"new\.jpg: box must hold four finite numbers"):
         save_predictions(tmp_path, [Prediction("new.jpg", Detection("elk", 1.0, [1, 2, 3]))])
-    assert [entry["name"] for entry in read(tmp_path)["pictures"]] == ["old.jpg"]
+    assert [entry["name"] for entry in read(tmp_path)["images"]] == ["old.jpg"]
 
 
 def test_no_records_give_an_empty_list(tmp_path):
     save_predictions(tmp_path / "new", [])
-    assert read(tmp_path / "new")["pictures"] == []
+    assert read(tmp_path / "new")["images"] == []

@@ -14,15 +14,15 @@ def grey(width=64, height=64):
     return Image.new("RGB", (width, height), GREY)
 
 
-def count(picture, colour):
-    return int((np.asarray(picture) == colour).all(axis=2).sum())
+def count(image, colour):
+    return int((np.asarray(image) == colour).all(axis=2).sum())
 
 
-def border(picture, box):
+def border(image, box):
     """Colours of the pixels on the border of a box (x1, y1, x2, y2), the last pixels excluded."""
     x1, y1, x2, y2 = box
-    across = [picture.getpixel((x, y)) for x in range(x1, x2) for y in (y1, y2 - 1)]
-    return across + [picture.getpixel((x, y)) for y in range(y1, y2) for x in (x1, x2 - 1)]
+    across = [image.getpixel((x, y)) for x in range(x1, x2) for y in (y1, y2 - 1)]
+    return across + [image.getpixel((x, y)) for y in range(y1, y2) for x in (x1, x2 - 1)]
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_the_longer_side_is_size(shape, drawn):
 
 
 def test_the_true_box_is_dashed_green_on_dark_along_its_border_and_nowhere_else():
-    picture = draw_detection(grey(), truth=[16, 24, 48, 56])
-    colours = border(picture, (64, 96, 192, 224))
+    image = draw_detection(grey(), truth=[16, 24, 48, 56])
+    colours = border(image, (64, 96, 192, 224))
     assert set(colours) == {TRUTH, CASING}
     assert 0.4 < colours.count(TRUTH) / len(colours) < 0.65
-    inside, outside = picture.crop((70, 102, 186, 218)), picture.crop((0, 0, 256, 90))
+    inside, outside = image.crop((70, 102, 186, 218)), image.crop((0, 0, 256, 90))
     assert count(inside, GREY) == 116 * 116
     assert count(outside, GREY) == 256 * 90
 
 
 def test_the_predicted_box_is_solid_orange_along_its_border():
-    picture = draw_detection(grey(), predicted=[16, 24, 48, 56])
-    assert set(border(picture, (64, 96, 192, 224))) == {PREDICTED}
-    assert count(picture, TRUTH) == 0
+    image = draw_detection(grey(), predicted=[16, 24, 48, 56])
+    assert set(border(image, (64, 96, 192, 224))) == {PREDICTED}
+    assert count(image, TRUTH) == 0
 
 
 def test_boxes_that_agree_both_show():
@@ -58,9 +58,9 @@ def test_green_and_orange_differ_in_lightness_for_those_who_see_no_hue():
     assert all(level - np.dot(CASING, (0.299, 0.587, 0.114)) > 100 for level in grey_levels)  # both stand out of their casing
 
 
-def test_a_box_that_reaches_beyond_the_picture_is_drawn_along_its_edge():
-    picture = draw_detection(grey(), predicted=[-10, 16, 100, 70])
-    assert picture.getpixel((0, 128)) == picture.getpixel((255, 128)) == picture.getpixel((128, 255)) == PREDICTED
+def test_a_box_that_reaches_beyond_the_image_is_drawn_along_its_edge():
+    image = draw_detection(grey(), predicted=[-10, 16, 100, 70])
+    assert image.getpixel((0, 128)) == image.getpixel((255, 128)) == image.getpixel((128, 255)) == PREDICTED
 
 
 def test_a_tick_and_a_cross_differ_and_stand_above_the_box():
@@ -77,8 +77,8 @@ def test_a_box_at_the_top_has_its_badge_inside():
 
 def test_heat_is_stronger_where_the_box_is_likelier():
     boxes, posterior = torch.tensor([[0.0, 0, 20, 20], [40, 40, 60, 60]]), torch.tensor([0.9, 0.1])
-    picture = draw_detection(grey(), boxes=boxes, posterior=posterior)
-    likely, unlikely, outside = (np.array(picture.getpixel(place), float) for place in ((40, 40), (200, 200), (200, 40)))
+    image = draw_detection(grey(), boxes=boxes, posterior=posterior)
+    likely, unlikely, outside = (np.array(image.getpixel(place), float) for place in ((40, 40), (200, 200), (200, 40)))
     assert tuple(outside) == GREY
     assert np.linalg.norm(likely - outside) > 2 * np.linalg.norm(unlikely - outside) > 20
     assert likely[0] - likely[1] > unlikely[0] - unlikely[1]  # and redder
@@ -91,7 +91,7 @@ def test_the_posterior_does_not_change_the_shape(caption):
     assert draw_detection(grey(64, 50), truth=[1, 2, 30, 40], boxes=boxes, posterior=posterior, caption=caption).size == plain.size
 
 
-def test_the_caption_is_a_strip_below_that_leaves_the_picture_alone():
+def test_the_caption_is_a_strip_below_that_leaves_the_image_alone():
     bare, captioned = draw_detection(grey(), [8, 8, 30, 30]), draw_detection(grey(), [8, 8, 30, 30], caption="deer, wrong")
     assert captioned.width == bare.width
     assert captioned.height > bare.height
@@ -101,7 +101,7 @@ def test_the_caption_is_a_strip_below_that_leaves_the_picture_alone():
     assert captioned.height < longer.height < 340
 
 
-def test_a_narrow_picture_has_a_caption_that_can_be_read():
+def test_a_narrow_image_has_a_caption_that_can_be_read():
     assert draw_detection(grey(4, 64), caption="a deer").width > 100
 
 
@@ -111,14 +111,14 @@ def test_the_input_is_not_changed():
     assert count(image, GREY) == 64 * 64
 
 
-def test_grey_palette_and_transparent_pictures_are_taken():
+def test_grey_palette_and_transparent_images_are_taken():
     for mode in ("L", "P", "RGBA", "1"):
         assert draw_detection(Image.new(mode, (64, 64)), truth=[1, 1, 30, 30]).mode == "RGB"
 
 
-def test_a_real_picture_with_candidates_of_any_dtype():
-    pictures = cluttered_digits(per_class=1)
-    drawn = draw_detection(pictures.image(0), pictures.boxes[0].double().numpy(), pictures.boxes[0], pictures.boxes.half(), np.ones(6) / 6)
+def test_a_real_image_with_candidates_of_any_dtype():
+    images = cluttered_digits(per_class=1)
+    drawn = draw_detection(images.image(0), images.boxes[0].double().numpy(), images.boxes[0], images.boxes.half(), np.ones(6) / 6)
     assert drawn.size == (256, 256)
 
 

@@ -12,21 +12,21 @@ def test_information_is_two_bits_less_the_entropy():
     assert np.allclose(information(p), by_hand)
 
 
-def height(picture: np.ndarray, letter: int, place: int, column: int) -> int:
+def height(image: np.ndarray, letter: int, place: int, column: int) -> int:
     """Pixels from the top to the foot of a letter's colour in a column."""
-    part = picture[TOP:-20, LEFT + column * place + 2 : LEFT + column * (place + 1) - 2].astype(int)
+    part = image[TOP:-20, LEFT + column * place + 2 : LEFT + column * (place + 1) - 2].astype(int)
     rows = np.flatnonzero((np.abs(part - COLOURS[letter]).sum(axis=2) < 30).any(axis=1))
     return int(rows.max() - rows.min() + 1) if len(rows) else 0
 
 
 def test_letters_are_as_high_as_their_share_of_the_information():
     p = np.array([[1.0, 0, 0, 0], [0, 0.5, 0.5, 0], [0.25] * 4, [0, 0.1, 0.1, 0.8]])
-    picture = np.asarray(draw_logo(p, column=40, height=200))
+    image = np.asarray(draw_logo(p, column=40, height=200))
     bits = information(p)
-    assert height(picture, 0, 0, 40) == pytest.approx(200, abs=3)
-    assert height(picture, 1, 1, 40) == pytest.approx(50, abs=3)
-    assert height(picture, 3, 3, 40) == pytest.approx(100 * bits[3] * 0.8, abs=4)
-    assert [height(picture, letter, 2, 40) for letter in range(4)] == [0, 0, 0, 0]
+    assert height(image, 0, 0, 40) == pytest.approx(200, abs=3)
+    assert height(image, 1, 1, 40) == pytest.approx(50, abs=3)
+    assert height(image, 3, 3, 40) == pytest.approx(100 * bits[3] * 0.8, abs=4)
+    assert [height(image, letter, 2, 40) for letter in range(4)] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("wrong", [[[0.5, 0.5]], [[0.5, 0.2, 0.1, 0.1]], [[1.5, -0.5, 0, 0]], [[np.nan, 0, 0, 1]]])

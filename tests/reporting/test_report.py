@@ -55,7 +55,7 @@ def written(tmp_path, **changes):
         "settings": {"method.C": "10", "data": "mammals"},
         "history": [row(1), row(2), row(3)],
         "results": [{"method": "DISC", "loss": 0.4227}],
-        "pictures": [],
+        "images": [],
         "commands": ["python scripts/train.py", "tensorboard --logdir logs"],
     }
     path = tmp_path / "report.html"
@@ -66,7 +66,7 @@ def written(tmp_path, **changes):
 def test_the_page_has_all_sections_and_charts(tmp_path):
     page = written(tmp_path)
     text = " ".join(page.texts)
-    for heading in ("What was run", "Results", "Curves", "Pictures", "How to reproduce", "method.C", "0.4227", "tensorboard --logdir logs"):
+    for heading in ("What was run", "Results", "Curves", "Images", "How to reproduce", "method.C", "0.4227", "tensorboard --logdir logs"):
         assert heading in text
     assert page.tags.count("svg") == 5
     assert page.source.count('class="mark"') == 3 * (4 + 2 + 2 + 1 + 2)
@@ -77,16 +77,16 @@ def test_the_data_term_is_what_the_norms_leave_of_the_objective(tmp_path):
     assert "C × mean (ξ − βH), iteration 1: 2.4" in " ".join(written(tmp_path).texts)
 
 
-def test_every_picture_is_in_the_page_bit_by_bit(tmp_path):
-    pictures = [(f"picture {i}", Image.new("RGB", (20 + i, 10), (i, 2 * i, 0))) for i in range(7)]
-    page = written(tmp_path, pictures=pictures)
+def test_every_image_is_in_the_page_bit_by_bit(tmp_path):
+    images = [(f"image {i}", Image.new("RGB", (20 + i, 10), (i, 2 * i, 0))) for i in range(7)]
+    page = written(tmp_path, images=images)
     held = {(shown.size, shown.convert("RGB").tobytes()) for shown in page.images()}
-    assert {(picture.size, picture.tobytes()) for _, picture in pictures} <= held
+    assert {(image.size, image.tobytes()) for _, image in images} <= held
     assert page.tags.count("figure") == 7
 
 
 def test_nothing_outside_the_page_is_needed(tmp_path):
-    page = written(tmp_path, pictures=[("a", Image.new("RGB", (4, 4)))])
+    page = written(tmp_path, images=[("a", Image.new("RGB", (4, 4)))])
     for _, name, value in page.attributes:
         if name in ("src", "href", "xlink:href", "srcset", "action", "data"):
             assert value.startswith("data:")
@@ -104,7 +104,7 @@ def test_hostile_names_stay_text(tmp_path):
         settings={HOSTILE: HOSTILE},
         history=[row(1, **{f"{HOSTILE}_loss": 0.5})],
         results=[{HOSTILE: HOSTILE}],
-        pictures=[(HOSTILE, Image.new("RGB", (4, 4)))],
+        images=[(HOSTILE, Image.new("RGB", (4, 4)))],
         commands=[HOSTILE],
     )
     assert "script" not in page.tags
@@ -115,7 +115,7 @@ def test_hostile_names_stay_text(tmp_path):
 
 
 def test_names_that_are_not_utf_8_are_shown_with_a_sign(tmp_path):
-    assert "a�b" in written(tmp_path, pictures=[("a\udc80b", Image.new("RGB", (4, 4)))]).texts
+    assert "a�b" in written(tmp_path, images=[("a\udc80b", Image.new("RGB", (4, 4)))]).texts
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -137,7 +137,7 @@ def test_short_histories(tmp_path, history):
 
 
 def test_nothing_at_all_is_a_page_still(tmp_path):
-    page = written(tmp_path, settings={}, history=[], results=[], pictures=[], commands=[])
+    page = written(tmp_path, settings={}, history=[], results=[], images=[], commands=[])
     assert page.tags.count("h2") == 5
 
 

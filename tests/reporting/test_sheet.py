@@ -6,15 +6,15 @@ from lvmdc.reporting import contact_sheet, draw_legend
 from lvmdc.reporting.drawing import PREDICTED, TRUTH
 
 
-def holds(picture, colour):
-    return bool((np.asarray(picture) == colour).all(axis=2).any())
+def holds(image, colour):
+    return bool((np.asarray(image) == colour).all(axis=2).any())
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 9])
-def test_every_picture_is_on_the_sheet_whole(columns):
+def test_every_image_is_on_the_sheet_whole(columns):
     sizes = [(40, 30), (30, 50), (60, 20), (40, 40), (20, 20)]
-    pictures = [Image.new("RGB", size, (i + 1, 0, 0)) for i, size in enumerate(sizes)]
-    sheet = np.asarray(contact_sheet(pictures, columns=columns))
+    images = [Image.new("RGB", size, (i + 1, 0, 0)) for i, size in enumerate(sizes)]
+    sheet = np.asarray(contact_sheet(images, columns=columns))
     for i, (width, height) in enumerate(sizes):
         assert (sheet == (i + 1, 0, 0)).all(axis=2).sum() == width * height
 
@@ -25,15 +25,15 @@ def test_the_legend_shows_both_lines_and_never_leaves_the_sheet():
         assert legend.width == width
         assert holds(legend, TRUTH)
         assert holds(legend, PREDICTED)
-    picture = Image.new("RGB", (300, 40))
-    bare, full = contact_sheet([picture], legend=False), contact_sheet([picture])
+    image = Image.new("RGB", (300, 40))
+    bare, full = contact_sheet([image], legend=False), contact_sheet([image])
     assert holds(full, TRUTH)
     assert not holds(bare, TRUTH)
     assert full.height > bare.height
 
 
 def test_nothing_to_show_is_refused():
-    with pytest.raises(ValueError, match="pictures must hold at least one"):
+    with pytest.raises(ValueError, match="images must hold at least one"):
         contact_sheet([])
     with pytest.raises(ValueError, match="columns must be at least 1"):
         contact_sheet([Image.new("RGB", (4, 4))], columns=0)

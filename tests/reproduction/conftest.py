@@ -19,9 +19,9 @@ LOSSES = {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}, "overlap": {"_target_":
 
 @pytest.fixture(scope="session")
 def digits() -> Problem:
-    """36 pictures with 25 windows each."""
-    pictures = cluttered_digits(per_class=6)
-    return Problem.of(pictures, build_candidates(pictures, WindowGrid(), HOG(), progress=False))
+    """36 images with 25 windows each."""
+    images = cluttered_digits(per_class=6)
+    return Problem.of(images, build_candidates(images, WindowGrid(), HOG(), progress=False))
 
 
 @pytest.fixture(scope="session")

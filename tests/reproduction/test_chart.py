@@ -50,8 +50,8 @@ def test_labels_never_lie_on_each_other():
 
 def test_files_are_written(figure, tmp_path):
     save_chart(figure, tmp_path / "figure_1")
-    with Image.open(tmp_path / "figure_1.png") as picture:
-        assert picture.width >= 1500
+    with Image.open(tmp_path / "figure_1.png") as image:
+        assert image.width >= 1500
     content = (tmp_path / "figure_1.pdf").read_bytes()
     assert content.startswith(b"%PDF")
     assert b"CreationDate" not in content  # the same chart is the same file

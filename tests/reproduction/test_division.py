@@ -15,7 +15,7 @@ def test_folds_are_those_of_split_by_class(digits):
     assert torch.equal(test, expected[1])
 
 
-def test_validation_never_sees_a_test_picture_nor_a_near_duplicate_of_one(small):
+def test_validation_never_sees_a_test_image_nor_a_near_duplicate_of_one(small):
     y = torch.arange(6).repeat_interleave(20)
     groups = torch.arange(120)
     groups[1::4] = groups[0::4]  # every second pair is one of near duplicates

@@ -98,8 +98,8 @@ def test_problem_comes_back_from_its_file_mapped(digits, samples):
     assert torch.equal(back.h, digits.h)
 
 
-def test_pictures_without_true_boxes_are_refused(digits):
-    pictures = cluttered_digits(per_class=6)
-    pictures.boxes = None
-    with pytest.raises(ValueError, match=r"data\.pictures must have true boxes to measure by, but they have none"):
-        Problem.of(pictures, digits.candidates)
+def test_images_without_true_boxes_are_refused(digits):
+    images = cluttered_digits(per_class=6)
+    images.boxes = None
+    with pytest.raises(ValueError, match=r"data\.images must have true boxes to measure by, but they have none"):
+        Problem.of(images, digits.candidates)

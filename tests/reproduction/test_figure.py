@@ -19,7 +19,7 @@ from lvmdc.reproduction import runner as pool
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = sorted(path.stem for path in (ROOT / "configs" / "figure").glob("*.yaml"))
 QUICK = [
-    "data.pictures.per_class=5",
+    "data.images.per_class=5",
     "C=[1.0]",
     "settings.tol=0.1",
     "settings.max_iter=5",
@@ -83,7 +83,7 @@ def test_demo_runs_by_its_script_leaves_everything_and_repeats_nothing(tmp_path)
     assert not list(folder.glob("samples*"))
     assert json.loads((folder / "sessions.json").read_text())[0]["runs"] == 24
     published = (tmp_path / "docs" / "RESULTS.md").read_text(encoding="utf-8")
-    assert "`python scripts/reproduce.py figure=demo data.pictures.per_class=5 'C=[1.0]'" in published
+    assert "`python scripts/reproduce.py figure=demo data.images.per_class=5 'C=[1.0]'" in published
     assert str(tmp_path) not in published
     assert (tmp_path / "docs" / "demo.png").read_bytes() == (folder / "demo.png").read_bytes()
 
@@ -132,7 +132,7 @@ def test_results_of_other_code_are_told_and_done_again_if_asked(config, again, c
     assert json.loads(path.read_text())["code"] != "another"
 
 
-def test_examples_show_a_picture_for_each_method(config, tmp_path, no_chart):
+def test_examples_show_a_image_for_each_method(config, tmp_path, no_chart):
     reproduce(small(tmp_path, config, "losses.overlap=null", "examples=2"))
     with Image.open(tmp_path / "out" / "examples_zero_one.png") as sheet:
         assert sheet.width == 3 * 256 + 4 * 8
@@ -204,4 +204,4 @@ def test_bad_input_is_refused_in_a_sentence_before_any_work(override, sentence, 
 
 def test_classes_too_small_for_the_divisions_are_refused(config, tmp_path):
     with pytest.raises(ValueError, match="fold 0, validation fold 0: class 0 of y has too few groups"):
-        reproduce(small(tmp_path, config, "data.pictures.per_class=2"))
+        reproduce(small(tmp_path, config, "data.images.per_class=2"))

@@ -26,5 +26,5 @@ def test_one_fold_of_figure_1_gives_the_losses_known_for_it(config, tmp_path):
     assert 0.20 <= found["overlap"].mean("loss") <= 0.45
     assert found["overlap"].mean("loss") < found["overlap"].mean("loss_annotated")
     assert found["overlap"].mean("corloc") >= 0.8
-    assert "271 pictures of 6 classes, 1 to 345 candidates of 1488 features" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
+    assert "271 images of 6 classes, 1 to 345 candidates of 1488 features" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "figure_1.png").stat().st_size > 0

@@ -5,7 +5,7 @@ import torch
 from learners.problems import COST, LOSSES, expected_loss, latent_svm_value, problem, random_h, random_posterior, structural_svm
 
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss, LabelLoss
+from lvmdc.losses import ExpectedLoss, LabelLoss
 from lvmdc.sequences import planted_motifs
 from lvmdc.solvers import StructuredHinge, Truth, latent_block
 from lvmdc.solvers.choice import convex_solver
@@ -18,7 +18,7 @@ problems = pytest.mark.parametrize(("name", "seed"), [("zero_one", 0), ("overlap
 
 def start(kind, p, name, posterior, C, tol, known=None):
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(p.n_classes), C, known)
-    losses = BoundLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
+    losses = ExpectedLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
     truth = Truth(hinge, rows=p.candidates.offsets + random_h(p, 0))
     return latent_block(hinge, *kind, tol, truth), lambda truth: losses
 
@@ -42,7 +42,7 @@ def test_the_objective_never_rises_over_rounds(kind, name, seed):
 @problems
 def test_nor_where_the_loss_follows_h(kind, name, seed):
     p, C = problem(seed, n=12, d=5, most=5, signal=3), 10.0
-    bound = BoundLoss(LOSSES[name], p.candidates, p.y, p.n_classes)
+    bound = ExpectedLoss(LOSSES[name], p.candidates, p.y, p.n_classes)
     cccp, _ = start(kind, p, name, random_posterior(p, seed), C, 1e-6)
     before = C * max(1.0, COST[1][0])
     for _ in range(12):
@@ -138,7 +138,7 @@ def test_it_does_not_end_at_w_0_because_that_solves_the_first_problem(kind):
     found, C = planted_motifs(per_class=200, length=40, order=0), 30.0
     c = found.candidates()
     hinge = StructuredHinge(c, found.y, found.psi, C)
-    losses = BoundLoss(LabelLoss(), c, found.y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31))
+    losses = ExpectedLoss(LabelLoss(), c, found.y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31))
     rows = c.offsets + torch.where(found.y == 1, torch.randint(31, (400,), generator=torch.Generator().manual_seed(0)), 0)
     first = convex_solver(hinge, kind[0]).solve(losses, Truth(hinge, rows=rows), hinge.origin(), 0.01)
     assert first.value == pytest.approx(C)

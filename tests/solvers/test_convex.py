@@ -15,7 +15,7 @@ from learners.problems import (
 )
 
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, StructuredHinge, Truth
 
 SOLVERS = {"one_slack": OneSlack, "n_slack": NSlack, "frank_wolfe": FrankWolfe}  # Pegasos has a looser tolerance: test_pegasos.py
@@ -32,7 +32,7 @@ def solve(p, name, posterior, h, C, solver, start=None, tol=1e-8):
     if isinstance(solver, type):
         solver = solver(StructuredHinge(p.candidates, p.y, ClassBlocks(p.n_classes), C))
     hinge = solver.hinge
-    losses = BoundLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
+    losses = ExpectedLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
     truth = Truth(hinge, rows=p.candidates.offsets + h)
     return solver.solve(losses, truth, start or hinge.origin(), tol), solver
 
@@ -100,7 +100,7 @@ def test_the_gap_is_a_bound_where_the_passes_run_out(Solver):
 def test_it_never_ends_above_where_it_started(Solver, seed):
     p, C = problem(seed), 2.0
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(3), C)
-    losses = BoundLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
+    losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
     truth = Truth(hinge, rows=p.candidates.offsets + random_h(p, seed))
     start = hinge.at(torch.from_numpy(np.random.default_rng(seed).normal(size=hinge.size)))
     for tol in (1e9, 10.0, 0.1):
@@ -173,7 +173,7 @@ def test_a_mixture_may_stand_for_the_truth(Solver, seed):
     p, C = problem(seed, n=10, most=5), 5.0
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(3), C)
     posterior, weights = random_posterior(p, seed), random_posterior(p, seed + 1)
-    losses = BoundLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(posterior)
+    losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(posterior)
     solver, truth = Solver(hinge), Truth(hinge, weights)
     solution = solver.solve(losses, truth, hinge.origin(), 1e-9)
     other = (OneSlack if Solver is NSlack else NSlack)(hinge).solve(losses, truth, hinge.origin(), 1e-9)

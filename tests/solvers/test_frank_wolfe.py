@@ -6,7 +6,7 @@ import torch
 from learners.problems import LOSSES, expected_loss, problem, random_h, random_posterior, structural_svm
 
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import FrankWolfe, StructuredHinge, Truth
 from lvmdc.solvers.frank_wolfe import towards
 
@@ -15,7 +15,7 @@ def ready(which=0, n=30, C=5.0, dtype=torch.float64, **settings):
     p = problem(which, n=n, most=5, dtype=dtype)
     posterior, h = random_posterior(p, which), random_h(p, which)
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(3), C)
-    losses = BoundLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(posterior.to(dtype))
+    losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(posterior.to(dtype))
     optimum, _ = structural_svm(p, expected_loss("overlap", p, posterior), h, C)
     return FrankWolfe(hinge, **settings), losses, Truth(hinge, rows=p.candidates.offsets + h), optimum
 

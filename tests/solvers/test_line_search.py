@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from learners.problems import LOSSES, SharedWeights, problem, random_h, random_posterior
 
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import Point, StructuredHinge
 from lvmdc.solvers.one_slack import line_search
 
@@ -14,7 +14,7 @@ from lvmdc.solvers.one_slack import line_search
 def setting(seed, joint=None, h=None, C=5.0):
     p = problem(seed, most=5)
     hinge = StructuredHinge(p.candidates, p.y, joint or ClassBlocks(3), C)
-    losses = BoundLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
+    losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
     truth = hinge.mean_psi(p.y, p.candidates.offsets + (random_h(p, seed) if h is None else h))
     rng = np.random.default_rng(seed)
     start, end = (hinge.at(torch.from_numpy(s * rng.normal(size=hinge.size))) for s in (0.3, 3.0))

@@ -17,7 +17,7 @@ from learners.problems import (
 
 from lvmdc import DISC, LSVM, ConvergenceWarning
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import NSlack, Pegasos, StructuredHinge, Truth
 
 LOOSE = 0.03
@@ -26,7 +26,7 @@ LOOSE = 0.03
 def ready(name, p, seed, C, joint=None):
     posterior, h = random_posterior(p, seed), random_h(p, seed)
     hinge = StructuredHinge(p.candidates, p.y, joint or ClassBlocks(p.n_classes), C)
-    losses = BoundLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
+    losses = ExpectedLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
     optimum, _ = structural_svm(p, expected_loss(name, p, posterior), h, C)
     return hinge, losses, Truth(hinge, rows=p.candidates.offsets + h), optimum
 

@@ -5,7 +5,7 @@ from learners.problems import LOSSES, delta, expected_loss, problem, softmax_pos
 
 from lvmdc import FunctionLoss, ZeroOneLoss
 from lvmdc.distributions import LogLinear
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import PosteriorProblem, lbfgs, log_linear_lbfgs, ssd, subgradient
 
 J, C, BETA = 0.3, 7.0, 0.4
@@ -17,7 +17,7 @@ def block(p, name="overlap", theta_bound="prediction", seed=0, known=None, loss=
     theta = rng.normal(size=(p.n_classes, p.candidates.for_phi().n_features)) if theta is None else theta
     scores = torch.from_numpy(rng.normal(size=(p.candidates.n_candidates, p.n_classes)))
     scores[torch.arange(p.candidates.n_candidates), p.y[p.candidates.sample]] += 1  # else most predictions are wrong
-    bound = BoundLoss(loss or LOSSES[name], p.candidates, p.y, p.n_classes)
+    bound = ExpectedLoss(loss or LOSSES[name], p.candidates, p.y, p.n_classes)
     known = torch.full_like(p.y, -1) if known is None else known
     return PosteriorProblem(LogLinear(torch.from_numpy(theta)), bound, scores, J, C, BETA, theta_bound, known)
 
@@ -124,7 +124,7 @@ def test_zero_one_agreement_and_diversity_are_their_closed_forms():
     squares = torch.zeros(6, dtype=torch.float64).index_add(0, sample, belief**2)
     right = torch.where(y_hat == p.y, 1 - belief[rows], 1.0)
     torch.testing.assert_close(prob.agreement(belief), right)
-    torch.testing.assert_close(BoundLoss(ZeroOneLoss(), p.candidates, p.y, 3).diversity(belief), 1 - squares)
+    torch.testing.assert_close(ExpectedLoss(ZeroOneLoss(), p.candidates, p.y, 3).diversity(belief), 1 - squares)
 
 
 # ---- L-BFGS and stochastic subgradients ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from test_likelihood_start import by_hand
 
 from lvmdc.distributions import LogLinear
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import PosteriorProblem, lbfgs, log_linear_lbfgs, ssd, subgradient
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior, posterior
 from lvmdc.solvers.likelihood_start import ENTROPY, _Problem, likelihood_posterior
@@ -39,7 +39,7 @@ def block(p, name="overlap", theta_bound="prediction", theta=None):
     rng = np.random.default_rng(2)
     theta = rng.normal(size=(3, p.candidates.n_features)) if theta is None else theta
     scores = torch.from_numpy(rng.normal(size=(p.candidates.n_candidates, 3)))
-    bound = BoundLoss(LOSSES[name], p.candidates, p.y, 3)
+    bound = ExpectedLoss(LOSSES[name], p.candidates, p.y, 3)
     return PosteriorProblem(LogLinear(torch.from_numpy(theta)), bound, scores, 0.3, 7.0, 0.4, theta_bound, unknown(p))
 
 

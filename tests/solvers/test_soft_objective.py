@@ -8,7 +8,7 @@ from references import LOSSES, random_problem
 from lvmdc import dissimilarity
 from lvmdc.distributions import Conditional, Delta, Joint, LinearPrediction, LogLinear
 from lvmdc.inference import best
-from lvmdc.losses import BoundLoss
+from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers.soft import SoftProblem
 
 UNKNOWN = torch.full((4,), -1)
@@ -20,7 +20,7 @@ def setting(loss, seed=0):
     generator = torch.Generator().manual_seed(seed)
     shape = (problem.n_classes, problem.candidates.n_features)
     w, theta = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
-    return problem, BoundLoss(LOSSES[loss], problem.candidates, problem.y, problem.n_classes), w, theta
+    return problem, ExpectedLoss(LOSSES[loss], problem.candidates, problem.y, problem.n_classes), w, theta
 
 
 @pytest.mark.parametrize("loss", LOSSES)

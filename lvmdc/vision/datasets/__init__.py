@@ -3,7 +3,7 @@
 from lvmdc.vision.datasets.coco import coco, coco_scenes
 from lvmdc.vision.datasets.digits import cluttered_digits, digit_scenes
 from lvmdc.vision.datasets.folder import folder
-from lvmdc.vision.datasets.images import PictureSet, Sources
+from lvmdc.vision.datasets.images import ImageSet, Sources
 from lvmdc.vision.datasets.mammals import mammals
 from lvmdc.vision.datasets.rotated_digits import RotationSet, mnist, rotated_digits
 from lvmdc.vision.datasets.scenes import SceneSet, as_scenes, split_scenes
@@ -11,7 +11,7 @@ from lvmdc.vision.datasets.stick_figures import stick_actions
 from lvmdc.vision.datasets.voc import voc_action, voc_detection
 
 __all__ = [
-    "PictureSet",
+    "ImageSet",
     "RotationSet",
     "SceneSet",
     "Sources",

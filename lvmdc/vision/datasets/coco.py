@@ -1,4 +1,4 @@
-"""Pictures annotated in the format of COCO."""
+"""Images annotated in the format of COCO."""
 
 import logging
 import math
@@ -9,19 +9,19 @@ import torch
 
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.storage.arrays import inside, read_json
-from lvmdc.vision.datasets.images import PictureSet
-from lvmdc.vision.datasets.reading import picture_size
+from lvmdc.vision.datasets.images import ImageSet
+from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.scenes import SceneSet
 
 log = logging.getLogger(__name__)
 
 
-def coco(json_path: str | Path, images_dir: str | Path | None = None) -> PictureSet:
-    """The pictures of a COCO annotation file that show exactly one category; the true box is the largest one of it.
+def coco(json_path: str | Path, images_dir: str | Path | None = None) -> ImageSet:
+    """The images of a COCO annotation file that show exactly one category; the true box is the largest one of it.
 
-    A picture has one label here, so pictures with annotations of several categories, or of none, are left out; how many is
-    logged. Boxes of crowds (`iscrowd`) and boxes without an area count for the label but never as the true box; a picture that has
-    no other is left out. A box may reach over the edge of its picture by one pixel, as COCO's rounding does, and is cut
+    An image has one label here, so images with annotations of several categories, or of none, are left out; how many is
+    logged. Boxes of crowds (`iscrowd`) and boxes without an area count for the label but never as the true box; an image that has
+    no other is left out. A box may reach over the edge of its image by one pixel, as COCO's rounding does, and is cut
     there. The classes are the categories that remain, in the order of the file.
 
     Args:
@@ -42,25 +42,23 @@ def coco(json_path: str | Path, images_dir: str | Path | None = None) -> Picture
     directory = path.parent if images_dir is None else Path(images_dir)
     images, annotations, categories = tables(path)
     if not directory.is_dir():
-        raise FileNotFoundError(f"the folder of pictures {directory} does not exist")
+        raise FileNotFoundError(f"the folder of images {directory} does not exist")
     shown, largest = _shown(path, images, annotations, categories)
     chosen = [key for key in images if len(shown[key]) == 1 and key in largest]
-    log.info(
-        "%s: %d of %d pictures are left out, since they do not show exactly one category", path, len(images) - len(chosen), len(images)
-    )
+    log.info("%s: %d of %d images are left out, since they do not show exactly one category", path, len(images) - len(chosen), len(images))
     if not chosen:
-        raise ValueError(f"{path} has no picture whose annotations are all of one category")
+        raise ValueError(f"{path} has no image whose annotations are all of one category")
     files = [inside(directory, images[key]["file_name"], str(path)) for key in chosen]
     missing = [file for file in files if not file.is_file()]
     if missing:
-        raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} pictures are missing)")
+        raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} images are missing)")
     found = {category for key in chosen for category in shown[key]}
     kept = [category for category in categories if category in found]
     y = [kept.index(next(iter(shown[key]))) for key in chosen]
     boxes = [
         placed(largest[key], checked_size(images[key], file, path), f"{path}: {file}") for key, file in zip(chosen, files, strict=True)
     ]
-    return PictureSet(files, [str(categories[c]["name"]) for c in kept], y, boxes, [str(images[key]["file_name"]) for key in chosen])
+    return ImageSet(files, [str(categories[c]["name"]) for c in kept], y, boxes, [str(images[key]["file_name"]) for key in chosen])
 
 
 def tables(path: Path) -> tuple[dict[Any, dict[str, Any]], list[dict[str, Any]], dict[Any, dict[str, Any]]]:
@@ -122,16 +120,16 @@ def _box(box: Any, where: str) -> list[float]:
 
 
 def checked_size(image: dict[str, Any], file: Path, path: Path) -> tuple[int, int]:
-    """Width and height of the picture in a file, refused if its annotations are for another size."""
-    width, height = picture_size(file)
+    """Width and height of the image in a file, refused if its annotations are for another size."""
+    width, height = image_size(file)
     said = (image.get("width", width), image.get("height", height))
     if said != (width, height):
-        raise ValueError(f"{path}: {file} is {width} by {height} pixels, but its annotations are for a picture of {said[0]} by {said[1]}")
+        raise ValueError(f"{path}: {file} is {width} by {height} pixels, but its annotations are for an image of {said[0]} by {said[1]}")
     return width, height
 
 
 def placed(box: list[float], size: tuple[int, int], where: str) -> list[float]:
-    """Corners of the box x, y, width, height, inside the picture of that width and height.
+    """Corners of the box x, y, width, height, inside the image of that width and height.
 
     >>> placed([1, 1, 3.5, 2], (4, 6), "a.png")
     [1, 1, 4, 3]
@@ -139,14 +137,14 @@ def placed(box: list[float], size: tuple[int, int], where: str) -> list[float]:
     width, height = size
     x, y, w, h = box
     if x < -1 or y < -1 or x + w > width + 1 or y + h > height + 1:
-        raise ValueError(f"{where}: the box {box} (x, y, width, height) must lie inside the picture, which is {width} by {height} pixels")
+        raise ValueError(f"{where}: the box {box} (x, y, width, height) must lie inside the image, which is {width} by {height} pixels")
     corners = [max(x, 0.0), max(y, 0.0), min(x + w, width), min(y + h, height)]
     if corners[2] <= corners[0] or corners[3] <= corners[1]:
-        raise ValueError(f"{where}: the box {box} (x, y, width, height) must lie inside the picture, but it is outside its edge")
+        raise ValueError(f"{where}: the box {box} (x, y, width, height) must lie inside the image, but it is outside its edge")
     return corners
 
 
-# Pictures with several categories each, annotated in the format of COCO.
+# Images with several categories each, annotated in the format of COCO.
 
 
 def coco_scenes(
@@ -155,17 +153,17 @@ def coco_scenes(
     test_json: str | Path | None = None,
     test_images: str | Path | None = None,
 ) -> SceneSet:
-    """All pictures of a COCO annotation file, labelled with the categories that they show; the boxes are for measuring.
+    """All images of a COCO annotation file, labelled with the categories that they show; the boxes are for measuring.
 
-    Crowds (`iscrowd`) are difficult boxes: they count neither for nor against a prediction, and where they are all that a picture has of a
-    category its label is 0, not told. A box without an area tells that its category is there, not where. Pictures without annotations
+    Crowds (`iscrowd`) are difficult boxes: they count neither for nor against a prediction, and where they are all that an image has of a
+    category its label is 0, not told. A box without an area tells that its category is there, not where. Images without annotations
     stay: they are background. The classes are the categories that some annotation names, in the order of the file.
 
     Args:
         json_path: a file with the lists `images`, `annotations` and `categories`.
         images_dir: the folder that each `file_name` starts from; the folder of the JSON file where not given.
-        test_json: a second file of the same kind, whose pictures are those to test with; None: one set, to be divided at random.
-        test_images: the folder of its pictures.
+        test_json: a second file of the same kind, whose images are those to test with; None: one set, to be divided at random.
+        test_images: the folder of its images.
 
     >>> import json, tempfile
     >>> from PIL import Image
@@ -177,7 +175,7 @@ def coco_scenes(
     ...     _ = Path(path, "pets.json").write_text(json.dumps(table))
     ...     scenes = coco_scenes(f"{path}/pets.json")
     >>> scenes, scenes.shown(0)
-    (SceneSet(1 pictures of 2 classes, 2 boxes), ['cat', 'dog'])
+    (SceneSet(1 images of 2 classes, 2 boxes), ['cat', 'dog'])
     """
     parts = [_read(Path(json_path), images_dir)]
     if test_json is not None:
@@ -204,7 +202,7 @@ def coco_scenes(
         if box is None and not crowd:
             labels[i, k] = 1
     log.info(
-        "%s: %d pictures, %d boxes of %d categories, %d of them crowds",
+        "%s: %d images, %d boxes of %d categories, %d of them crowds",
         json_path,
         len(files),
         len(boxed),
@@ -217,19 +215,19 @@ def coco_scenes(
 def _read(
     path: Path, images_dir: str | Path | None
 ) -> tuple[list[Path], list[str], list[tuple[int, str, list[float] | None, bool]], list[str]]:
-    """Files, names, annotations as picture, category, box (None without an area) and crowd; and the categories in order."""
+    """Files, names, annotations as image, category, box (None without an area) and crowd; and the categories in order."""
     directory = path.parent if images_dir is None else Path(images_dir)
     images, annotations, categories = tables(path)
     if not directory.is_dir():
-        raise FileNotFoundError(f"the folder of pictures {directory} does not exist")
+        raise FileNotFoundError(f"the folder of images {directory} does not exist")
     if not images:
-        raise ValueError(f"{path} must have pictures in its list 'images', but it is empty")
+        raise ValueError(f"{path} must have images in its list 'images', but it is empty")
     files = [inside(directory, row["file_name"], str(path)) for row in images.values()]
     missing = [file for file in files if not file.is_file()]
     if missing:
-        raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} pictures are missing)")
+        raise FileNotFoundError(f"{path} names {missing[0]}, which does not exist ({len(missing)} of {len(files)} images are missing)")
     number, found = {key: i for i, key in enumerate(images)}, []
-    sizes: dict[int, tuple[int, int]] = {}  # of pictures with boxes, each of which is opened once
+    sizes: dict[int, tuple[int, int]] = {}  # of images with boxes, each of which is opened once
     for annotation in annotations:
         image, category, box = usable_box(annotation, path, images, categories)
         i = number[image]

@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
 from lvmdc.boxes import LabelledBoxes
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.scenes import SceneSet
 
 # Backgrounds for the embedded sets: crops of the photographs that scikit-learn carries.
@@ -49,8 +49,8 @@ def cluttered_digits(
     fragments: int = 4,
     fragment_size: int = 12,
     noise: float = 0.03,
-) -> PictureSet:
-    """Pictures that each hold one of scikit-learn's handwritten digits, labelled with the digit but not with its place.
+) -> ImageSet:
+    """Images that each hold one of scikit-learn's handwritten digits, labelled with the digit but not with its place.
 
     The digit is scaled to a size within `digit_size` (both ends included) and put at a random place on `background` × a grey
     crop of a scikit-learn photograph, over `fragments` pieces cut from digits of other classes, with Gaussian `noise` (its
@@ -60,12 +60,12 @@ def cluttered_digits(
     The true box is the scaled 8×8 square of the digit, not the ink in it: strokes fill the height of the square but not its width, so
     the square is what agrees best with square windows of about its size.
 
-    Picture i of a class is the same whatever `per_class` is. With more pictures than a class has digits, digits come again in
-    another place; `groups` tells which pictures share one.
+    Image i of a class is the same whatever `per_class` is. With more images than a class has digits, digits come again in
+    another place; `groups` tells which images share one.
 
-    >>> pictures = cluttered_digits(per_class=2)
-    >>> pictures, pictures.image(0).size, pictures.boxes[0].tolist()
-    (PictureSet(12 pictures of 6 classes, boxes, groups), (64, 64), [28.0, 26.0, 56.0, 54.0])
+    >>> images = cluttered_digits(per_class=2)
+    >>> images, images.image(0).size, images.boxes[0].tolist()
+    (ImageSet(12 images of 6 classes, boxes, groups), (64, 64), [28.0, 26.0, 56.0, 54.0])
     """
     _check(per_class, digits, canvas, digit_size, fragments, fragment_size)
     strokes, labels = handwritten()
@@ -76,20 +76,20 @@ def cluttered_digits(
         for i in range(per_class):
             rng = np.random.default_rng([seed, digit, i])
             which = order[i % len(order)]
-            picture = background * photograph_crop(rng, canvas)
+            image = background * photograph_crop(rng, canvas)
             for other in rng.choice(others, fragments):
                 piece = scaled(strokes[other], int(rng.integers(digit_size[0], digit_size[1] + 1)))
                 left, top = rng.integers(0, len(piece) - fragment_size + 1, 2)
-                paste(picture, piece[top : top + fragment_size, left : left + fragment_size], rng)
+                paste(image, piece[top : top + fragment_size, left : left + fragment_size], rng)
             size = int(rng.integers(digit_size[0], digit_size[1] + 1))
-            x, top = paste(picture, scaled(strokes[which], size), rng)
-            picture += noise * rng.standard_normal(picture.shape)
-            sources.append(np.round(255 * picture.clip(0, 1)).astype(np.uint8))
+            x, top = paste(image, scaled(strokes[which], size), rng)
+            image += noise * rng.standard_normal(image.shape)
+            sources.append(np.round(255 * image.clip(0, 1)).astype(np.uint8))
             names.append(f"digit {digit} number {i}")
             y.append(k)
             boxes.append([x, top, x + size, top + size])
             groups.append(int(which))
-    return PictureSet(sources, [str(d) for d in digits], y, np.array(boxes, np.float32), names, groups)
+    return ImageSet(sources, [str(d) for d in digits], y, np.array(boxes, np.float32), names, groups)
 
 
 def _check(per_class: int, digits: Sequence[int], canvas: int, digit_size: tuple[int, int], fragments: int, fragment_size: int) -> None:
@@ -114,23 +114,23 @@ def scaled(stroke: np.ndarray, size: int) -> np.ndarray:
     return np.asarray(Image.fromarray(stroke).resize((size, size), Image.Resampling.BICUBIC)).clip(0, 1)
 
 
-def paste(picture: np.ndarray, piece: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
-    """Lay `piece` over `picture` at a random place, the brighter of the two winning; its left and top."""
-    left = int(rng.integers(0, picture.shape[1] - piece.shape[1] + 1))
-    top = int(rng.integers(0, picture.shape[0] - piece.shape[0] + 1))
-    lay_over(picture, piece, left, top)
+def paste(image: np.ndarray, piece: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
+    """Lay `piece` over `image` at a random place, the brighter of the two winning; its left and top."""
+    left = int(rng.integers(0, image.shape[1] - piece.shape[1] + 1))
+    top = int(rng.integers(0, image.shape[0] - piece.shape[0] + 1))
+    lay_over(image, piece, left, top)
     return left, top
 
 
-def lay_over(picture: np.ndarray, piece: np.ndarray, left: int, top: int) -> None:
-    """Lay `piece` over `picture` there, the brighter of the two winning.
+def lay_over(image: np.ndarray, piece: np.ndarray, left: int, top: int) -> None:
+    """Lay `piece` over `image` there, the brighter of the two winning.
 
     >>> ground = np.zeros((2, 2))
     >>> lay_over(ground, np.ones((1, 1)), left=1, top=0)
     >>> ground.tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    window = picture[top : top + piece.shape[0], left : left + piece.shape[1]]
+    window = image[top : top + piece.shape[0], left : left + piece.shape[1]]
     np.maximum(window, piece, out=window)
 
 
@@ -145,14 +145,14 @@ def handwritten() -> tuple[np.ndarray, np.ndarray]:
     return (data.images / 16).astype(np.float32), data.target
 
 
-# Embedded weakly supervised detection: several handwritten digits in a picture, of which only the classes are told.
+# Embedded weakly supervised detection: several handwritten digits in an image, of which only the classes are told.
 
-TRIES = 200  # places that are tried for a digit before its picture does without it
+TRIES = 200  # places that are tried for a digit before its image does without it
 
 
 def digit_scenes(
     seed: int = 0,
-    n_pictures: int = 200,
+    n_images: int = 200,
     digits: Sequence[int] = (0, 2, 3, 4, 6, 7),
     most: int = 4,
     canvas: int = 96,
@@ -162,24 +162,24 @@ def digit_scenes(
     fragment_size: int = 12,
     noise: float = 0.03,
 ) -> SceneSet:
-    """Pictures that each hold 1 to `most` of scikit-learn's handwritten digits, labelled with which they show, not how many nor where.
+    """Images that each hold 1 to `most` of scikit-learn's handwritten digits, labelled with which they show, not how many nor where.
 
-    The classes of a picture's digits are drawn independently, so that a class may come twice. Digits do not overlap; the ground is that of
+    The classes of an image's digits are drawn independently, so that a class may come twice. Digits do not overlap; the ground is that of
     `cluttered_digits`: `background` × a grey crop of a photograph, `fragments` pieces cut from digits of other classes than the
-    picture's own, Gaussian `noise`. The true box of a digit is its scaled 8×8 square.
+    image's own, Gaussian `noise`. The true box of a digit is its scaled 8×8 square.
 
-    Every handwritten digit is used once at most, so that no test picture repeats one of the training; a set that asks for more is refused.
-    Picture i is the same whatever `n_pictures` is.
+    Every handwritten digit is used once at most, so that no test image repeats one of the training; a set that asks for more is refused.
+    Image i is the same whatever `n_images` is.
 
-    >>> scenes = digit_scenes(n_pictures=3)
+    >>> scenes = digit_scenes(n_images=3)
     >>> scenes, [scenes.shown(i) for i in range(3)]
-    (SceneSet(3 pictures of 6 classes, 5 boxes), [['3', '7'], ['7'], ['4', '6']])
+    (SceneSet(3 images of 6 classes, 5 boxes), [['3', '7'], ['7'], ['4', '6']])
     """
-    _check_scene(n_pictures, digits, most, canvas, digit_size, fragments, fragment_size)
+    _check_scene(n_images, digits, most, canvas, digit_size, fragments, fragment_size)
     strokes, labels = handwritten()
     unused = {d: list(np.random.default_rng([seed, d]).permutation(np.flatnonzero(labels == d))) for d in digits}
-    sources, picture, label, boxes = [], [], [], []
-    for i in range(n_pictures):
+    sources, image, label, boxes = [], [], [], []
+    for i in range(n_images):
         rng = np.random.default_rng([seed, 10, i])
         shown = rng.choice(len(digits), size=int(rng.integers(1, most + 1)))
         ground = background * photograph_crop(rng, canvas)
@@ -190,15 +190,15 @@ def digit_scenes(
             paste(ground, piece[top : top + fragment_size, left : left + fragment_size], rng)
         for box, k in zip(_places(rng, len(shown), canvas, digit_size), shown, strict=False):
             if not unused[digits[k]]:
-                raise ValueError(f"n_pictures must be smaller: the handwritten {digits[k]}s are used up after {i} pictures")
+                raise ValueError(f"n_images must be smaller: the handwritten {digits[k]}s are used up after {i} images")
             lay_over(ground, scaled(strokes[unused[digits[k]].pop()], box[2] - box[0]), box[0], box[1])
-            picture.append(i)
+            image.append(i)
             label.append(int(k))
             boxes.append(box)
         ground += noise * rng.standard_normal(ground.shape)
         sources.append(np.round(255 * ground.clip(0, 1)).astype(np.uint8))
-    truth = LabelledBoxes(picture, label, torch.tensor(boxes, dtype=torch.float32))
-    return SceneSet.of_boxes(sources, [str(d) for d in digits], truth, [f"scene {i}" for i in range(n_pictures)])
+    truth = LabelledBoxes(image, label, torch.tensor(boxes, dtype=torch.float32))
+    return SceneSet.of_boxes(sources, [str(d) for d in digits], truth, [f"scene {i}" for i in range(n_images)])
 
 
 def _places(rng: np.random.Generator, count: int, canvas: int, digit_size: tuple[int, int]) -> list[tuple[int, int, int, int]]:
@@ -215,11 +215,11 @@ def _places(rng: np.random.Generator, count: int, canvas: int, digit_size: tuple
 
 
 def _check_scene(
-    n_pictures: int, digits: Sequence[int], most: int, canvas: int, digit_size: tuple[int, int], fragments: int, fragment_size: int
+    n_images: int, digits: Sequence[int], most: int, canvas: int, digit_size: tuple[int, int], fragments: int, fragment_size: int
 ) -> None:
     if len(digits) < 2 or len(set(digits)) != len(digits) or not all(0 <= d <= 9 for d in digits):
         raise ValueError(f"digits must be two or more different numbers in 0..9, but it is {tuple(digits)}")
-    for name, value in (("n_pictures", n_pictures), ("most", most)):
+    for name, value in (("n_images", n_images), ("most", most)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, but it is {value}")
     if not 1 <= digit_size[0] <= digit_size[1] <= canvas:

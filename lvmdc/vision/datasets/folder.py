@@ -1,4 +1,4 @@
-"""boxes.csv: where the object is in each picture of a folder."""
+"""boxes.csv: where the object is in each image of a folder."""
 
 import csv
 import logging
@@ -7,20 +7,20 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lvmdc.vision.datasets.images import PictureSet
-from lvmdc.vision.datasets.reading import SUFFIXES, picture_size
+from lvmdc.vision.datasets.images import ImageSet
+from lvmdc.vision.datasets.reading import SUFFIXES, image_size
 
 COLUMNS = ("image", "label", "x1", "y1", "x2", "y2")
 
 
 def read_box_table(path: Path, root: Path, labels: Sequence[str], sizes: Mapping[str, tuple[int, int]]) -> list[list[float]]:
-    """The box of each picture from a table with the columns image,label,x1,y1,x2,y2, every row checked.
+    """The box of each image from a table with the columns image,label,x1,y1,x2,y2, every row checked.
 
     Args:
         path: the table, in UTF-8.
-        root: the folder that the pictures lie in.
-        labels: the class of each picture, in the order of `sizes`.
-        sizes: picture name `<class>/<file>` → width and height.
+        root: the folder that the images lie in.
+        labels: the class of each image, in the order of `sizes`.
+        sizes: image name `<class>/<file>` → width and height.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as root:
@@ -37,12 +37,12 @@ def read_box_table(path: Path, root: Path, labels: Sequence[str], sizes: Mapping
         if row["label"] is None or _key(row["label"]) != _key(label):
             raise ValueError(f"{where}: {name} lies in the class folder {label!r}, but its label is {row['label']!r}")
         if name in found:
-            raise ValueError(f"{where}: {name} has a second row, but a picture has one true box")
+            raise ValueError(f"{where}: {name} has a second row, but an image has one true box")
         found[name] = _box(row, sizes[name], f"{where}: {name}")
     missing = [name for name in sizes if name not in found]
     if missing:
-        more = f", nor for {len(missing) - 1} other pictures" if len(missing) > 1 else ""
-        raise ValueError(f"{path} must have a row for every picture, but it has none for {missing[0]}{more}")
+        more = f", nor for {len(missing) - 1} other images" if len(missing) > 1 else ""
+        raise ValueError(f"{path} must have a row for every image, but it has none for {missing[0]}{more}")
     return [found[name] for name in sizes]
 
 
@@ -79,7 +79,7 @@ def _match(image: str | None, path: Path, root: Path, wanted: Mapping[str, tuple
     except ValueError:
         beside = ""
     if _key(beside) not in wanted:
-        raise ValueError(f"{where}: there is no picture {image[:200]!r} in {root}")
+        raise ValueError(f"{where}: there is no image {image[:200]!r} in {root}")
     return wanted[_key(beside)]
 
 
@@ -97,7 +97,7 @@ def _box(row: Mapping[str, str], size: tuple[int, int], where: str) -> list[floa
     if x2 <= x1 or y2 <= y1:
         raise ValueError(f"{where}: the box must have x2 > x1 and y2 > y1, but it is {_corners(box)}")
     if x1 < 0 or y1 < 0 or x2 > size[0] or y2 > size[1]:
-        raise ValueError(f"{where}: the box {_corners(box)} must lie inside the picture, which is {size[0]} by {size[1]} pixels")
+        raise ValueError(f"{where}: the box {_corners(box)} must lie inside the image, which is {size[0]} by {size[1]} pixels")
     return box
 
 
@@ -110,20 +110,20 @@ def _key(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-# One's own data: a folder of pictures by class, with or without a table of boxes.
+# One's own data: a folder of images by class, with or without a table of boxes.
 
 log = logging.getLogger(__name__)
 
 
-def folder(path: str | Path, boxes: str | Path | None = None) -> PictureSet:
-    """The pictures `path/<class>/<file>`; the classes are the names of the folders, in alphabetical order.
+def folder(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
+    """The images `path/<class>/<file>`; the classes are the names of the folders, in alphabetical order.
 
     True boxes come from `boxes`, or from `path/boxes.csv` where that file exists: a table with the columns
-    image,label,x1,y1,x2,y2 and one row for each picture. `image` is `<class>/<file>`, or the path from the table's own folder;
-    `label` is the class; the box lies in the upright picture. Without a table the set has no boxes.
+    image,label,x1,y1,x2,y2 and one row for each image. `image` is `<class>/<file>`, or the path from the table's own folder;
+    `label` is the class; the box lies in the upright image. Without a table the set has no boxes.
 
-    Hidden files and files that are not pictures by their suffix are left aside.
-    Every picture's head is read, so that a file that is no picture is found before any work is done.
+    Hidden files and files that are not images by their suffix are left aside.
+    Every image's head is read, so that a file that is no image is found before any work is done.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -139,35 +139,35 @@ def folder(path: str | Path, boxes: str | Path | None = None) -> PictureSet:
     if not root.exists():
         raise FileNotFoundError(f"the folder {root} does not exist")
     if not root.is_dir():
-        raise NotADirectoryError(f"{root} must be a folder of pictures by class, but it is a file")
+        raise NotADirectoryError(f"{root} must be a folder of images by class, but it is a file")
     classes = _class_folders(root)
-    files = [(k, file) for k, name in enumerate(classes) for file in _pictures(root / name)]
+    files = [(k, file) for k, name in enumerate(classes) for file in _images(root / name)]
     names = [f"{file.parent.name}/{file.name}" for _, file in files]
     labels = [k for k, _ in files]
-    sizes = {name: picture_size(file) for name, (_, file) in zip(names, files, strict=True)}
+    sizes = {name: image_size(file) for name, (_, file) in zip(names, files, strict=True)}
     table = Path(boxes) if boxes is not None else root / "boxes.csv"
     has_table = boxes is not None or table.is_file()
     corners = read_box_table(table, root, [classes[k] for k in labels], sizes) if has_table else None
-    log.info("%s: %d pictures of %d classes, %s", root, len(files), len(classes), f"boxes from {table}" if corners else "no boxes")
-    return PictureSet([file for _, file in files], classes, labels, corners, names)
+    log.info("%s: %d images of %d classes, %s", root, len(files), len(classes), f"boxes from {table}" if corners else "no boxes")
+    return ImageSet([file for _, file in files], classes, labels, corners, names)
 
 
 def _class_folders(root: Path) -> list[str]:
     entries = [entry for entry in root.iterdir() if not entry.name.startswith(".")]
     if not entries:
-        raise ValueError(f"the folder {root} is empty, but it must hold a folder of pictures for each class")
+        raise ValueError(f"the folder {root} is empty, but it must hold a folder of images for each class")
     # Archives made on a Mac carry a folder of that name beside the real ones.
     classes = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != "__MACOSX")
     if not classes:
-        raise ValueError(f"the folder {root} holds files only, but it must hold a folder of pictures for each class")
+        raise ValueError(f"the folder {root} holds files only, but it must hold a folder of images for each class")
     return classes
 
 
-def _pictures(directory: Path) -> list[Path]:
+def _images(directory: Path) -> list[Path]:
     files = [file for file in directory.iterdir() if file.is_file() and not file.name.startswith(".")]
-    pictures = sorted(file for file in files if file.suffix.lower() in SUFFIXES)
-    if not pictures:
-        raise ValueError(f"the class folder {directory} holds no picture ({', '.join(SUFFIXES)})")
-    if len(pictures) < len(files):
-        log.info("%s: %d files are left aside, since they are not pictures by their suffix", directory, len(files) - len(pictures))
-    return pictures
+    images = sorted(file for file in files if file.suffix.lower() in SUFFIXES)
+    if not images:
+        raise ValueError(f"the class folder {directory} holds no image ({', '.join(SUFFIXES)})")
+    if len(images) < len(files):
+        log.info("%s: %d files are left aside, since they are not images by their suffix", directory, len(files) - len(images))
+    return images

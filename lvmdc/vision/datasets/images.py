@@ -12,20 +12,20 @@ from PIL import Image
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
-from lvmdc.vision.datasets.reading import read_picture
+from lvmdc.vision.datasets.reading import read_image
 
-# Sources: pictures in files or arrays, opened when they are asked for.
+# Sources: images in files or arrays, opened when they are asked for.
 
 Source = str | Path | np.ndarray
 
 
 class Sources:
-    """n pictures and the names of the classes that they may show; what each of them shows is for a subclass to say.
+    """n images and the names of the classes that they may show; what each of them shows is for a subclass to say.
 
     Args:
         sources: n files, or uint8 arrays of shape (height, width) or (height, width, 3).
         classes: the K names of the classes.
-        names: what each picture is called in messages, caches and results; `picture 0`, … where not given.
+        names: what each image is called in messages, caches and results; `image 0`, … where not given.
 
     >>> Sources([np.zeros((4, 6), np.uint8)], ["cat"]).image(0).size
     (6, 4)
@@ -35,25 +35,25 @@ class Sources:
         self.sources, self.classes = list(sources), list(classes)
         n = len(self.sources)
         if n == 0:
-            raise ValueError("sources must hold at least one picture, but it is empty")
+            raise ValueError("sources must hold at least one image, but it is empty")
         for i, source in enumerate(self.sources):
             if isinstance(source, np.ndarray) and (source.dtype != np.uint8 or (source.ndim != 2 and source.shape[2:] != (3,))):
                 raise ValueError(
                     f"sources[{i}] must be uint8 of shape (height, width) or (height, width, 3), but it is {source.dtype} of {source.shape}"
                 )
-        self.names = [f"picture {i}" for i in range(n)] if names is None else list(names)
+        self.names = [f"image {i}" for i in range(n)] if names is None else list(names)
         check_length("names", len(self.names), n)
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def image(self, i: int) -> Image.Image:
-        """Picture i in RGB, upright. A file that is missing, damaged or no picture is refused by name."""
+        """Image i in RGB, upright. A file that is missing, damaged or no image is refused by name."""
         source = self.sources[i]
-        return Image.fromarray(source).convert("RGB") if isinstance(source, np.ndarray) else read_picture(source)
+        return Image.fromarray(source).convert("RGB") if isinstance(source, np.ndarray) else read_image(source)
 
     def digest(self, i: int) -> str:
-        """The SHA-256 of what picture i is made from, the file's bytes or the array: the same digest, the same pixels.
+        """The SHA-256 of what image i is made from, the file's bytes or the array: the same digest, the same pixels.
 
         >>> Sources([np.zeros((4, 6), np.uint8)], ["cat"]).digest(0)[:8]
         '972fc41c'
@@ -67,34 +67,34 @@ class Sources:
 
 
 def check_length(name: str, length: int, n: int) -> None:
-    """Refuse a list that has not one entry for each of n pictures.
+    """Refuse a list that has not one entry for each of n images.
 
     >>> check_length("names", 2, 3)
     Traceback (most recent call last):
-    ValueError: names must have one entry for each of the 3 pictures, but it has 2
+    ValueError: names must have one entry for each of the 3 images, but it has 2
     """
     if length != n:
-        raise ValueError(f"{name} must have one entry for each of the {n} pictures, but it has {length}")
+        raise ValueError(f"{name} must have one entry for each of the {n} images, but it has {length}")
 
 
-# PictureSet: the one interface that data sets of pictures with one label each have.
+# ImageSet: the one interface that data sets of images with one label each have.
 
 
-class PictureSet(Sources):
-    """n labelled pictures, opened when they are asked for.
+class ImageSet(Sources):
+    """n labelled images, opened when they are asked for.
 
     Args:
         sources: n files, or uint8 arrays of shape (height, width) or (height, width, 3).
         classes: the K names of the classes.
         y: (n,) class indices in 0..K−1.
         boxes: (n, 4) corners x1, y1, x2, y2 of the true object in pixels; None where they are not known.
-        names: what each picture is called in messages, caches and results; `picture 0`, … where not given.
-        groups: (n,) integers; pictures of one group are near duplicates, which a split must keep on one side.
-        objects: for each picture the (k, 4) boxes of everything in it that looks like the object, labelled or not: what a
+        names: what each image is called in messages, caches and results; `image 0`, … where not given.
+        groups: (n,) integers; images of one group are near duplicates, which a split must keep on one side.
+        objects: for each image the (k, 4) boxes of everything in it that looks like the object, labelled or not: what a
             detector might report.
 
-    >>> pictures = PictureSet([np.zeros((4, 6), np.uint8)] * 3, classes=["cat", "dog"], y=[0, 1, 1])
-    >>> len(pictures), pictures.image(0).size, pictures.subset([2, 0]).y.tolist()
+    >>> images = ImageSet([np.zeros((4, 6), np.uint8)] * 3, classes=["cat", "dog"], y=[0, 1, 1])
+    >>> len(images), images.image(0).size, images.subset([2, 0]).y.tolist()
     (3, (6, 4), [1, 0])
     """
 
@@ -124,17 +124,17 @@ class PictureSet(Sources):
 
     def __repr__(self) -> str:
         extras = [name for name in ("boxes", "groups", "objects") if getattr(self, name) is not None]
-        return f"PictureSet({', '.join([f'{len(self)} pictures of {len(self.classes)} classes', *extras])})"
+        return f"ImageSet({', '.join([f'{len(self)} images of {len(self.classes)} classes', *extras])})"
 
-    def subset(self, index: ArrayLike) -> PictureSet:
-        """The pictures `index` (integers or a mask), in that order, of the same classes."""
+    def subset(self, index: ArrayLike) -> ImageSet:
+        """The images `index` (integers or a mask), in that order, of the same classes."""
         chosen = as_tensor(index).reshape(-1)
         if chosen.dtype == torch.bool:
             check_length("the mask", len(chosen), len(self))
             chosen = chosen.nonzero().flatten()
         chosen = chosen.long()
         places = chosen.tolist()
-        return PictureSet(
+        return ImageSet(
             [self.sources[i] for i in places],
             self.classes,
             self.y[chosen],

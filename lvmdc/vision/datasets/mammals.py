@@ -11,14 +11,14 @@ from tqdm import tqdm
 from lvmdc.losses.overlap import box_iou
 from lvmdc.vision.datasets.archive import Source
 from lvmdc.vision.datasets.folder import folder
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import SUFFIXES
 
 BOXES = Path(__file__).with_name("mammals_boxes.csv")  # read by eye, to about three pixels
 HOW = "`python scripts/prepare_data.py mammals` says how to get them"
 
-# One photograph scaled or cropped twice, or two of one animal in one place: found by the correlation of the pictures at 24×24 grey pixels
-# and by matching local features (which finds crops), and confirmed by eye among all pictures of a class.
+# One photograph scaled or cropped twice, or two of one animal in one place: found by the correlation of the images at 24×24 grey pixels
+# and by matching local features (which finds crops), and confirmed by eye among all images of a class.
 NEAR_DUPLICATES = (
     ("bison/bison_rescaled_0018.jpg", "bison/bison_rescaled_0311.jpg"),  # the same, scaled
     ("bison/bison_rescaled_0052.jpg", "bison/bison_rescaled_0461.jpg"),  # the same, scaled
@@ -41,7 +41,7 @@ def photographs() -> list[str]:
         return [row["image"] for row in csv.DictReader(file)]
 
 
-def mammals(path: str | Path, boxes: str | Path | None = None) -> PictureSet:
+def mammals(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
     """The 271 photographs `path/images/<class>/<file>.jpg` of bison, deer, elephants, giraffes, llamas and rhinos.
 
     True boxes are our own, which the package holds, or those of the table `boxes` (see `folder`). `groups` keeps near duplicates
@@ -54,17 +54,17 @@ def mammals(path: str | Path, boxes: str | Path | None = None) -> PictureSet:
     ...         Path(path, "images", name).parent.mkdir(parents=True, exist_ok=True)
     ...         Image.new("L", (640, 430)).save(Path(path, "images", name))
     ...     mammals(path)
-    PictureSet(271 pictures of 6 classes, boxes, groups)
+    ImageSet(271 images of 6 classes, boxes, groups)
     """
     root = Path(path) / "images"
     if not root.is_dir():
         raise FileNotFoundError(f"the folder of photographs {root} does not exist; {HOW}")
     check_complete(root)
-    pictures = folder(root, BOXES if boxes is None else boxes)
-    groups = torch.arange(len(pictures))
+    images = folder(root, BOXES if boxes is None else boxes)
+    groups = torch.arange(len(images))
     for first, second in NEAR_DUPLICATES:
-        groups[pictures.names.index(second)] = groups[pictures.names.index(first)]
-    return PictureSet(pictures.sources, pictures.classes, pictures.y, pictures.boxes, pictures.names, groups)
+        groups[images.names.index(second)] = groups[images.names.index(first)]
+    return ImageSet(images.sources, images.classes, images.y, images.boxes, images.names, groups)
 
 
 def check_complete(root: Path) -> None:
@@ -105,7 +105,7 @@ def read_windows(source: Source, progress: bool = True) -> dict[str, np.ndarray]
     A window is a file `<photograph>.<i>.<j>.txt` of 1,488 numbers, i steps to the right and j down. The arrays are `images` (271,),
     `labels` (271,), `counts` (271,), `grid` (271, 2), how many windows lie side by side and one below the other, `windows` (T, 4),
     `features` (T, 1488) in half precision, and `truth` (271,), the window of best overlap with our box, the first of several that tie.
-    Window (i, j) of a picture is its row i · grid[1] + j.
+    Window (i, j) of an image is its row i · grid[1] + j.
 
     >>> from pathlib import Path
     >>> read_windows(Source(Path("empty"), [], bytes), progress=False) is None

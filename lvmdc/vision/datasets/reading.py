@@ -1,4 +1,4 @@
-"""A picture file as pixels, whatever its mode."""
+"""An image file as pixels, whatever its mode."""
 
 import warnings
 from pathlib import Path
@@ -10,17 +10,17 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".t
 # What Pillow may take a file for, whatever its name: formats of pixels alone. Others start programs, as EPS does.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 89_478_485  # above which Pillow warns of a decompression bomb; a quarter of a gigabyte in RGB
-_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 turn the picture by a quarter
+_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 turn the image by a quarter
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """A picture of any mode in RGB: 16 bits are scaled to 8, and what is transparent shows white, as in a viewer.
+    """An image of any mode in RGB: 16 bits are scaled to 8, and what is transparent shows white, as in a viewer.
 
     >>> to_rgb(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))
     (255, 255, 255)
     """
     if image.mode.startswith("I"):
-        # Pillow's own conversion of 16-bit pictures clips at 255: they would come out white.
+        # Pillow's own conversion of 16-bit images clips at 255: they would come out white.
         levels = np.asarray(image).astype(np.int64)
         if levels.size and (levels.min() < 0 or levels.max() > 65535):
             raise ValueError(f"its grey values must lie in 0..65535, but they span {levels.min()}..{levels.max()}")
@@ -33,13 +33,13 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def read_picture(path: str | Path) -> Image.Image:
-    """The picture in RGB, upright as its EXIF orientation says. A file that cannot be read whole is refused by name.
+def read_image(path: str | Path) -> Image.Image:
+    """The image in RGB, upright as its EXIF orientation says. A file that cannot be read whole is refused by name.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Image.new("CMYK", (4, 3)).save(f"{folder}/a.jpg")
-    ...     read_picture(f"{folder}/a.jpg").size
+    ...     read_image(f"{folder}/a.jpg").size
     (4, 3)
     """
     try:
@@ -52,13 +52,13 @@ def read_picture(path: str | Path) -> Image.Image:
         raise _unreadable(path, error) from error
 
 
-def picture_size(path: str | Path) -> tuple[int, int]:
-    """Width and height of the upright picture, from the head of the file alone.
+def image_size(path: str | Path) -> tuple[int, int]:
+    """Width and height of the upright image, from the head of the file alone.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Image.new("L", (4, 3)).save(f"{folder}/a.png")
-    ...     picture_size(f"{folder}/a.png")
+    ...     image_size(f"{folder}/a.png")
     (4, 3)
     """
     try:
@@ -72,7 +72,7 @@ def picture_size(path: str | Path) -> tuple[int, int]:
 
 
 def _opened(path: str | Path) -> Image.Image:
-    """A picture of which only the head is read yet; one of absurd size is refused before it costs memory."""
+    """An image of which only the head is read yet; one of absurd size is refused before it costs memory."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         image = Image.open(path, formats=FORMATS)
@@ -84,7 +84,7 @@ def _opened(path: str | Path) -> Image.Image:
 
 
 def _unreadable(path: str | Path, error: Exception) -> ValueError:
-    # Pillow's message for a file that is no picture repeats the path.
+    # Pillow's message for a file that is no image repeats the path.
     unknown = isinstance(error, Image.UnidentifiedImageError)
-    reason = "it is not a picture" if unknown else (str(error) or type(error).__name__).splitlines()[0]
-    return ValueError(f"{path} cannot be read as a picture: {reason}")
+    reason = "it is not an image" if unknown else (str(error) or type(error).__name__).splitlines()[0]
+    return ValueError(f"{path} cannot be read as an image: {reason}")

@@ -1,4 +1,4 @@
-"""Pictures that were turned by an angle nobody tells."""
+"""Images that were turned by an angle nobody tells."""
 
 from collections.abc import Sequence
 from math import prod
@@ -21,31 +21,31 @@ TILE = 40  # pixels of one candidate in a drawing
 ROTATIONS = tuple(range(-60, 61, 12))  # degrees: eleven
 
 
-def turned(pictures: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
-    """Square pictures (n, s, s) turned counter-clockwise about their middle, each by its own angle or all by one; black comes in.
+def turned(images: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
+    """Square images (n, s, s) turned counter-clockwise about their middle, each by its own angle or all by one; black comes in.
 
     >>> turned(np.array([[[1.0, 0.0], [0.0, 0.0]]], np.float32), 90).round().tolist()
     [[[0.0, 0.0], [1.0, 0.0]]]
     """
-    side = pictures.shape[1]
+    side = images.shape[1]
     middle = ((side - 1) / 2, (side - 1) / 2)
-    angles = np.broadcast_to(degrees, len(pictures)).astype(float)
+    angles = np.broadcast_to(degrees, len(images)).astype(float)
     matrices = {angle: cv2.getRotationMatrix2D(middle, angle, 1.0) for angle in set(angles.tolist())}
-    out = np.empty_like(pictures)
+    out = np.empty_like(images)
     for i, angle in enumerate(angles.tolist()):
-        out[i] = cv2.warpAffine(pictures[i], matrices[angle], (side, side), flags=cv2.INTER_LINEAR)
+        out[i] = cv2.warpAffine(images[i], matrices[angle], (side, side), flags=cv2.INTER_LINEAR)
     return out
 
 
 class RotationSet(CandidateSet):
-    """Pictures x with their class y; h is which of the angles the picture was turned by.
+    """Images x with their class y; h is which of the angles the image was turned by.
 
-    w·Ψ(x, y, h) = w_y·R_h(x) / ‖R_h(x)‖, where R_h turns a picture back by the angle h: the features of candidate h are the pixels of the
-    picture turned back by that angle, as a vector of length one. Turned back by the right angle it stands upright, and one weight a pixel
+    w·Ψ(x, y, h) = w_y·R_h(x) / ‖R_h(x)‖, where R_h turns an image back by the angle h: the features of candidate h are the pixels of the
+    image turned back by that angle, as a vector of length one. Turned back by the right angle it stands upright, and one weight a pixel
     and class will do.
 
     Args:
-        pictures: (n, s, s) grey values in 0..1, as they are seen.
+        images: (n, s, s) grey values in 0..1, as they are seen.
         rotations: degrees, counter-clockwise.
 
     What else is as in `CandidateSet`.
@@ -56,7 +56,7 @@ class RotationSet(CandidateSet):
 
     def __init__(
         self,
-        pictures: np.ndarray,
+        images: np.ndarray,
         classes: Sequence[str],
         y: ArrayLike,
         h: ArrayLike | None = None,
@@ -66,22 +66,22 @@ class RotationSet(CandidateSet):
         rotations: Sequence[float] = ROTATIONS,
     ):
         super().__init__(classes, y, h, names, groups, division)
-        if pictures.ndim != 3 or pictures.shape[1] != pictures.shape[2] or len(pictures) != len(self):
-            raise ValueError(f"pictures must have shape ({len(self)}, s, s), but it has shape {pictures.shape}")
-        self.pictures, self.rotations = pictures.astype(np.float32), list(rotations)
+        if images.ndim != 3 or images.shape[1] != images.shape[2] or len(images) != len(self):
+            raise ValueError(f"images must have shape ({len(self)}, s, s), but it has shape {images.shape}")
+        self.images, self.rotations = images.astype(np.float32), list(rotations)
 
     def candidates(self) -> Candidates:
-        n, side, m = len(self), self.pictures.shape[1], len(self.rotations)
+        n, side, m = len(self), self.images.shape[1], len(self.rotations)
         features = np.empty((n, m, side * side), np.float32)
         for j, angle in enumerate(self.rotations):
-            features[:, j] = turned(self.pictures, -angle).reshape(n, -1)
+            features[:, j] = turned(self.images, -angle).reshape(n, -1)
         features /= np.maximum(np.linalg.norm(features, axis=2, keepdims=True), 1e-12)
         return Candidates(features.reshape(n * m, -1), [m] * n)
 
     def image(self, i: int) -> Image.Image:
         sheet = Image.new("L", (TILE * len(self.rotations), TILE))
         for j, angle in enumerate(self.rotations):
-            pixels = np.rint(255 * turned(self.pictures[i : i + 1], -angle)[0].clip(0, 1)).astype(np.uint8)
+            pixels = np.rint(255 * turned(self.images[i : i + 1], -angle)[0].clip(0, 1)).astype(np.uint8)
             sheet.paste(Image.fromarray(pixels).resize((TILE, TILE), Image.Resampling.BICUBIC), (TILE * j, 0))
         return sheet.convert("RGB")
 
@@ -91,18 +91,18 @@ class RotationSet(CandidateSet):
 
     def subset(self, index: ArrayLike) -> Self:
         part = super().subset(index)
-        part.pictures = self.pictures[as_tensor(index).reshape(-1).numpy()]
+        part.images = self.images[as_tensor(index).reshape(-1).numpy()]
         return part
 
 
-def turned_at_random(pictures: np.ndarray, seed: int, rotations: Sequence[float] = ROTATIONS) -> tuple[np.ndarray, np.ndarray]:
-    """Each picture (s, s) turned by one of the angles, and which one it was; picture i is turned alike whatever n is.
+def turned_at_random(images: np.ndarray, seed: int, rotations: Sequence[float] = ROTATIONS) -> tuple[np.ndarray, np.ndarray]:
+    """Each image (s, s) turned by one of the angles, and which one it was; image i is turned alike whatever n is.
 
     >>> turned_at_random(np.ones((3, 4, 4), np.float32), seed=0)[1].shape
     (3,)
     """
-    h = np.array([np.random.default_rng([seed, i]).integers(len(rotations)) for i in range(len(pictures))])
-    return turned(pictures, np.asarray(rotations, float)[h]), h
+    h = np.array([np.random.default_rng([seed, i]).integers(len(rotations)) for i in range(len(images))])
+    return turned(images, np.asarray(rotations, float)[h]), h
 
 
 def checked_pair(pair: Sequence[int]) -> list[int]:
@@ -136,7 +136,7 @@ def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int =
     if per_class < 1:
         raise ValueError(f"per_class must be at least 1, but it is {per_class}")
     data = load_digits()
-    pictures, h, y, groups = [], [], [], []
+    images, h, y, groups = [], [], [], []
     for k, digit in enumerate(digits):
         own = np.flatnonzero(data.target == digit)
         chosen = np.resize(np.random.default_rng([seed, digit]).permutation(own), per_class)
@@ -146,12 +146,12 @@ def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int =
             scaled = cv2.resize((data.images[which] / 16).astype(np.float32), (DIGIT, DIGIT), interpolation=cv2.INTER_CUBIC)
             upright[i, edge : edge + DIGIT, edge : edge + DIGIT] = scaled.clip(0, 1)
         seen, angle = turned_at_random(upright, seed * 10 + digit)
-        pictures.append(seen)
+        images.append(seen)
         h.append(angle)
         y += [k] * per_class
         groups.append(chosen)
     names = [f"digit {digits[k]} number {i % per_class}" for i, k in enumerate(y)]
-    return RotationSet(np.concatenate(pictures), [str(d) for d in digits], y, np.concatenate(h), names, np.concatenate(groups))
+    return RotationSet(np.concatenate(images), [str(d) for d in digits], y, np.concatenate(h), names, np.concatenate(groups))
 
 
 # MNIST digits from their idx files, each turned by an unknown angle.

@@ -1,4 +1,4 @@
-"""SceneSet: pictures with several objects, of several classes, labelled with the classes alone."""
+"""SceneSet: images with several objects, of several classes, labelled with the classes alone."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from torch import Tensor
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.samples import split_by_class
-from lvmdc.vision.datasets.images import PictureSet, Source, Sources, check_length
+from lvmdc.vision.datasets.images import ImageSet, Source, Sources, check_length
 
 
 class SceneSet(Sources):
-    """n pictures, each labelled with the classes that it shows; where the objects are is known to measure by, not to learn from.
+    """n images, each labelled with the classes that it shows; where the objects are is known to measure by, not to learn from.
 
     Args:
         sources: n files, or uint8 arrays of shape (height, width) or (height, width, 3).
         classes: the K names of the classes.
-        labels: (n, K) 1 where a picture shows a class, −1 where it does not, 0 where that is not told.
+        labels: (n, K) 1 where an image shows a class, −1 where it does not, 0 where that is not told.
         truth: the true boxes; None where they are not known.
-        names: what each picture is called in messages, caches and results.
-        division: (n,) the part that each picture came in, 0 to learn from and 1 to test with; None where they came in one.
+        names: what each image is called in messages, caches and results.
+        division: (n,) the part that each image came in, 0 to learn from and 1 to test with; None where they came in one.
 
     >>> scenes = SceneSet([np.zeros((4, 6), np.uint8)] * 2, ["cat", "dog"], labels=[[1, 1], [-1, 1]])
     >>> scenes, scenes.shown(0)
-    (SceneSet(2 pictures of 2 classes), ['cat', 'dog'])
+    (SceneSet(2 images of 2 classes), ['cat', 'dog'])
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class SceneSet(Sources):
         self.labels = as_tensor(labels)
         n, n_classes = len(self), len(self.classes)
         if self.labels.shape != (n, n_classes):
-            raise ValueError(f"labels must have shape ({n}, {n_classes}), pictures × classes, but it has shape {tuple(self.labels.shape)}")
+            raise ValueError(f"labels must have shape ({n}, {n_classes}), images × classes, but it has shape {tuple(self.labels.shape)}")
         if not bool(((self.labels == 1) | (self.labels == 0) | (self.labels == -1)).all()):
             raise ValueError("labels must hold 1, 0 and −1 alone: the class is there, not told, not there")
         self.labels = self.labels.long()
         self.truth = truth
-        if truth is not None and len(truth) and (int(truth.picture.max()) >= n or int(truth.label.max()) >= n_classes):
-            raise ValueError(f"truth must be of {n} pictures and {n_classes} classes, but it has a box of a picture or class beyond them")
+        if truth is not None and len(truth) and (int(truth.image.max()) >= n or int(truth.label.max()) >= n_classes):
+            raise ValueError(f"truth must be of {n} images and {n_classes} classes, but it has a box of an image or class beyond them")
         self.division = None if division is None else as_tensor(division).long()
         if self.division is not None:
             check_length("division", len(self.division), n)
@@ -72,14 +72,14 @@ class SceneSet(Sources):
 
     def __repr__(self) -> str:
         boxes = "" if self.truth is None else f", {len(self.truth)} boxes"
-        return f"SceneSet({len(self)} pictures of {len(self.classes)} classes{boxes})"
+        return f"SceneSet({len(self)} images of {len(self.classes)} classes{boxes})"
 
     def shown(self, i: int) -> list[str]:
-        """The names of the classes that picture i shows."""
+        """The names of the classes that image i shows."""
         return [self.classes[k] for k in (self.labels[i] == 1).nonzero().flatten().tolist()]
 
     def subset(self, index: ArrayLike) -> SceneSet:
-        """The pictures `index` (integers), in that order, of the same classes."""
+        """The images `index` (integers), in that order, of the same classes."""
         chosen = as_tensor(index).long()
         places = chosen.tolist()
         return SceneSet(
@@ -93,7 +93,7 @@ class SceneSet(Sources):
 
 
 def split_scenes(scenes: SceneSet, fraction: float = 0.6, fold: int = 0, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Indices of a training and a test part, both sorted: as the pictures came, or else `fraction` of them at random trains.
+    """Indices of a training and a test part, both sorted: as the images came, or else `fraction` of them at random trains.
 
     Each `fold` is an independent random division. A class that one of the parts does not show is refused.
 
@@ -112,26 +112,26 @@ def split_scenes(scenes: SceneSet, fraction: float = 0.6, fold: int = 0, seed: i
     for part, index in (("training", train), ("test", test)):
         lacking = (~(scenes.labels[index] == 1).any(dim=0)).nonzero().flatten()
         if len(lacking):
-            raise ValueError(f"the {part} part has no picture that shows {scenes.classes[int(lacking[0])]!r}")
+            raise ValueError(f"the {part} part has no image that shows {scenes.classes[int(lacking[0])]!r}")
     return train, test
 
 
-# Pictures with one label each as scenes, so that a detector can learn from them.
+# Images with one label each as scenes, so that a detector can learn from them.
 
 
-def as_scenes(pictures: PictureSet, fraction: float = 0.6, fold: int = 0, split_seed: int = 0) -> SceneSet:
-    """The same pictures, each showing its class and none of the others, divided by class as `split_by_class` does: near duplicates stay on
+def as_scenes(images: ImageSet, fraction: float = 0.6, fold: int = 0, split_seed: int = 0) -> SceneSet:
+    """The same images, each showing its class and none of the others, divided by class as `split_by_class` does: near duplicates stay on
     one side.
 
     >>> import numpy as np
-    >>> cats = PictureSet([np.zeros((4, 6), np.uint8)] * 6, ["cat", "dog"], y=[0, 0, 0, 1, 1, 1], boxes=[[0, 0, 2, 2]] * 6)
+    >>> cats = ImageSet([np.zeros((4, 6), np.uint8)] * 6, ["cat", "dog"], y=[0, 0, 0, 1, 1, 1], boxes=[[0, 0, 2, 2]] * 6)
     >>> scenes = as_scenes(cats)
     >>> scenes, scenes.shown(3), int((scenes.division == 1).sum())
-    (SceneSet(6 pictures of 2 classes, 6 boxes), ['dog'], 2)
+    (SceneSet(6 images of 2 classes, 6 boxes), ['dog'], 2)
     """
-    n = len(pictures)
-    labels = torch.full((n, len(pictures.classes)), -1).scatter(1, pictures.y[:, None], 1)
-    truth = None if pictures.boxes is None else LabelledBoxes(torch.arange(n), pictures.y, pictures.boxes)
-    _, test = split_by_class(pictures.y, fraction, fold, split_seed, pictures.groups)
+    n = len(images)
+    labels = torch.full((n, len(images.classes)), -1).scatter(1, images.y[:, None], 1)
+    truth = None if images.boxes is None else LabelledBoxes(torch.arange(n), images.y, images.boxes)
+    _, test = split_by_class(images.y, fraction, fold, split_seed, images.groups)
     division = torch.zeros(n, dtype=torch.long).index_fill(0, test, 1)
-    return SceneSet(pictures.sources, pictures.classes, labels, truth, pictures.names, division)
+    return SceneSet(images.sources, images.classes, labels, truth, images.names, division)

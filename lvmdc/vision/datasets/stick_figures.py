@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from lvmdc.vision.datasets.digits import photograph_crop
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 
 # Lengths as parts of the height of a standing figure.
 HEAD, NECK, TORSO, UPPER_ARM, FOREARM, THIGH, SHIN = 0.075, 0.03, 0.31, 0.17, 0.16, 0.24, 0.24
@@ -211,20 +211,20 @@ def stick_actions(
     clutter: int = 10,
     background: float = 0.35,
     noise: float = 0.03,
-) -> PictureSet:
-    """Pictures that each show one person doing one of ten things, labelled with the action but not with who does it.
+) -> ImageSet:
+    """Images that each show one person doing one of ten things, labelled with the action but not with who does it.
 
     The actions are those of PASCAL VOC, drawn as stick figures: jumping, phoning, playing guitar, reading, riding a bike, riding a
     horse, running, taking a photo, using a computer, walking. Joint angles vary by `pose_jitter` degrees (standard deviation); size,
     place and side are random. `bystanders` stand about, over `clutter` loose strokes on `background` × a grey crop of a scikit-learn
-    photograph, with Gaussian `noise`. Picture i of an action is the same whatever `per_class` is.
+    photograph, with Gaussian `noise`. Image i of an action is the same whatever `per_class` is.
 
     The true box holds the acting person, without the horse. `objects` are the boxes of all persons, the acting one first;
-    candidates come from `lvmdc.vision.proposals.JitteredBoxes.around(pictures)`, which reports them all alike, about 20 boxes a picture.
+    candidates come from `lvmdc.vision.proposals.JitteredBoxes.around(images)`, which reports them all alike, about 20 boxes an image.
 
-    >>> pictures = stick_actions(per_class=1)
-    >>> pictures, pictures.image(0).size, len(pictures.objects[0])
-    (PictureSet(10 pictures of 10 classes, boxes, objects), (128, 128), 3)
+    >>> images = stick_actions(per_class=1)
+    >>> images, images.image(0).size, len(images.objects[0])
+    (ImageSet(10 images of 10 classes, boxes, objects), (128, 128), 3)
     """
     if per_class < 1 or bystanders < 0 or clutter < 0:
         raise ValueError(f"per_class, bystanders and clutter must be ≥ 1, 0 and 0, but they are {per_class}, {bystanders} and {clutter}")
@@ -245,13 +245,13 @@ def stick_actions(
             for person in reversed(people):  # the acting one last, in front
                 level = rng.uniform(0.8, 1.0)
                 inked += [(stroke, 0.75 * level) for stroke in person.props] + [(stroke, level) for stroke in person.body]
-            picture = np.maximum(background * photograph_crop(rng, canvas), _drawn(inked, width, canvas))
-            picture += noise * rng.standard_normal(picture.shape)
-            sources.append(np.round(255 * picture.clip(0, 1)).astype(np.uint8))
+            image = np.maximum(background * photograph_crop(rng, canvas), _drawn(inked, width, canvas))
+            image += noise * rng.standard_normal(image.shape)
+            sources.append(np.round(255 * image.clip(0, 1)).astype(np.uint8))
             names.append(f"{action} number {i}")
             y.append(k)
             objects.append(np.stack([_box(person, width, canvas) for person in people]))
-    return PictureSet(sources, list(POSES), y, np.stack([o[0] for o in objects]), names, objects=objects)
+    return ImageSet(sources, list(POSES), y, np.stack([o[0] for o in objects]), names, objects=objects)
 
 
 def _placed(person: Figure, rng: np.random.Generator, size: float, canvas: int, others: list[Figure]) -> Figure:

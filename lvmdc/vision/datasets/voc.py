@@ -9,8 +9,8 @@ import torch
 from tqdm import tqdm
 
 from lvmdc.boxes import LabelledBoxes
-from lvmdc.vision.datasets.images import PictureSet
-from lvmdc.vision.datasets.reading import picture_size
+from lvmdc.vision.datasets.images import ImageSet
+from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.scenes import SceneSet
 from lvmdc.vision.datasets.voc_annotation import Person, VocObject, listed, read_objects, read_people, rows_of, voc_files
 
@@ -37,21 +37,21 @@ SPLITS = ("train", "val", "trainval")
 HOW = "`python scripts/prepare_data.py voc_action` says how to get it"
 
 
-def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> PictureSet:
-    """The pictures of the action task whose largest annotated person shows exactly one of the ten actions; the true box is that person's.
+def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> ImageSet:
+    """The images of the action task whose largest annotated person shows exactly one of the ten actions; the true box is that person's.
 
-    The paper does not say how a picture with several people gets its one label; ours is the rule above. Pictures whose largest
+    The paper does not say how an image with several people gets its one label; ours is the rule above. Images whose largest
     person shows several of the actions, or none of them (`other` is none), are left out, and how many is logged. `objects` has the
     boxes of all annotated people.
 
     What a person does is told by `actions` in the annotation. Where a file has none, as older ones may, it is taken from the lists
-    `ImageSets/Action/<action>_<split>.txt`, which name picture, number of the object and 1 or −1. VOC 2010 had nine actions, all but
+    `ImageSets/Action/<action>_<split>.txt`, which name image, number of the object and 1 or −1. VOC 2010 had nine actions, all but
     jumping. The boxless part of VOC 2012, whose people have a point but no box, is not read.
 
     Args:
         path: the devkit, which holds `VOC<year>` with its folders Annotations, ImageSets/Action and JPEGImages.
         year: 2010, 2011 or 2012.
-        split: train, val or trainval; the actions in test pictures were never published.
+        split: train, val or trainval; the actions in test images were never published.
 
     >>> voc_action("VOCdevkit", split="test")
     Traceback (most recent call last):
@@ -72,7 +72,7 @@ def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> P
     lists: dict[tuple[str, int], set[str]] | None = None
     chosen, y, boxes, objects, several, none = [], [], [], [], 0, 0
     for key, file, annotation in zip(keys, files, annotations, strict=True):
-        people = read_people(annotation, picture_size(file))
+        people = read_people(annotation, image_size(file))
         largest = max(people, key=lambda person: person.area, default=None)
         if largest is not None and largest.actions is None and lists is None:
             lists = _action_lists(root, split, known)
@@ -84,12 +84,12 @@ def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> P
             boxes.append(largest.box)
             objects.append([person.box for person in people])
     if not chosen:
-        raise ValueError(f"{root} has no picture in {split} whose largest person shows exactly one action")
+        raise ValueError(f"{root} has no image in {split} whose largest person shows exactly one action")
     log.info(
-        "%s, %s: %d of %d pictures; the largest person shows several actions in %d, none of the %d in %d, which are left out",
+        "%s, %s: %d of %d images; the largest person shows several actions in %d, none of the %d in %d, which are left out",
         *(root, split, len(chosen), len(keys), several, len(known), none),
     )
-    return PictureSet(chosen, known, y, boxes, [file.name for file in chosen], objects=objects)
+    return ImageSet(chosen, known, y, boxes, [file.name for file in chosen], objects=objects)
 
 
 def check_year(year: int) -> None:
@@ -104,14 +104,14 @@ def check_year(year: int) -> None:
 
 
 def _action_lists(root: Path, split: str, known: tuple[str, ...]) -> dict[tuple[str, int], set[str]]:
-    """Picture and number of an object → the actions that it is in the lists for."""
+    """Image and number of an object → the actions that it is in the lists for."""
     told: dict[tuple[str, int], set[str]] = {}
     for action in known:
         path = root / "ImageSets" / "Action" / f"{action}_{split}.txt"
         for line, words in rows_of(path):
             if len(words) != 3 or not words[1].isdecimal() or len(words[1]) > 9 or words[2] not in ("1", "-1", "0"):
                 raise ValueError(
-                    f"{path}, line {line}: must be picture, number of the object and 1 or -1, but it is {' '.join(words)[:80]!r}"
+                    f"{path}, line {line}: must be image, number of the object and 1 or -1, but it is {' '.join(words)[:80]!r}"
                 )
             told.setdefault((words[0], int(words[1])), set()).update([action] if words[2] == "1" else [])
     return told
@@ -122,7 +122,7 @@ def _shown(key: str, person: Person, lists: dict[tuple[str, int], set[str]], kno
     return [action for action in known if action in actions]
 
 
-# The detection sets of PASCAL VOC: several objects of several classes in a picture.
+# The detection sets of PASCAL VOC: several objects of several classes in an image.
 #
 # Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classes (VOC) challenge. IJCV 2010.
 
@@ -146,23 +146,23 @@ def voc_detection(
     progress: bool = False,
     truncated: str = "keep",
 ) -> SceneSet:
-    """The pictures of a VOC detection set, labelled with the classes that they show; the true boxes are for measuring.
+    """The images of a VOC detection set, labelled with the classes that they show; the true boxes are for measuring.
 
     A class is labelled −1 where none of it is annotated, 0 (not told) where all of its objects are marked difficult, 1 elsewhere, as in
     the devkit's own lists. Difficult boxes count neither for nor against a prediction.
-    Classes that no picture shows are left out unless asked for; pictures that show none of the classes stay: they are background.
+    Classes that no image shows are left out unless asked for; images that show none of the classes stay: they are background.
 
     Args:
         path: the devkit, which holds `VOC<year>` with its folders Annotations, ImageSets and JPEGImages.
         year: of the devkit.
-        train: the list `ImageSets/<image_set>/<train>.txt` of pictures to learn from; None: all that are annotated, divided at random.
-        test: the list of pictures to test with; None: those of `train` are divided at random.
+        train: the list `ImageSets/<image_set>/<train>.txt` of images to learn from; None: all that are annotated, divided at random.
+        test: the list of images to test with; None: those of `train` are divided at random.
         classes: names of the classes, in this order; VOC's twenty, and what else is annotated after them, where not given.
         label: what the class of an object is: its `name`, or each `action` that an annotated person shows (VOC 2010 to 2012), so that a
-            picture with several people may show several.
+            image with several people may show several.
         image_set: the folder of the lists: Main, or Action for those of the action task.
         progress: show a bar while annotations are read.
-        truncated: what becomes of objects that go on outside the picture or behind something: `keep`, they are objects like others, as
+        truncated: what becomes of objects that go on outside the image or behind something: `keep`, they are objects like others, as
             VOC's own measures have it; or `difficult`, as if they were marked so, for detectors of whole objects.
 
     >>> voc_detection("VOCdevkit", label="pose")
@@ -174,16 +174,16 @@ def voc_detection(
     if truncated not in TRUNCATED:
         raise ValueError(f"truncated must be one of {', '.join(TRUNCATED)}, but it is {truncated!r}")
     if train is None and test is not None:
-        raise ValueError(f"test must be None where train is None, since every annotated picture is taken, but it is {test!r}")
+        raise ValueError(f"test must be None where train is None, since every annotated image is taken, but it is {test!r}")
     root = Path(path) / f"VOC{year}"
     for part in (root, root / "Annotations", root / "JPEGImages"):
         if not part.is_dir():
             raise FileNotFoundError(f"the folder {part} of the VOC {year} devkit does not exist")
-    keys, division = _pictures(root, image_set, train, test)
+    keys, division = _images(root, image_set, train, test)
     lists = " or ".join(f"{name}.txt" for name in (train, test) if name) or "Annotations"
     files, annotations = (voc_files(root / place, keys, end, lists) for place, end in (("JPEGImages", ".jpg"), ("Annotations", ".xml")))
-    pairs = tqdm(zip(files, annotations, strict=True), total=len(files), desc="annotations", unit="picture", disable=not progress)
-    objects = [read_objects(annotation, picture_size(file)) for file, annotation in pairs]
+    pairs = tqdm(zip(files, annotations, strict=True), total=len(files), desc="annotations", unit="image", disable=not progress)
+    objects = [read_objects(annotation, image_size(file)) for file, annotation in pairs]
     if truncated == "difficult":
         objects = [[replace(o, difficult=o.difficult or o.truncated) for o in inside] for inside in objects]
     shown = [[(name, o) for o in inside for name in _names(o, label)] for inside in objects]
@@ -199,14 +199,14 @@ def voc_detection(
     )
     cut = sum(o.truncated for _, _, o in rows)
     log.info(
-        "%s: %d pictures, %d boxes of %d classes, %d of them difficult, %d truncated",
+        "%s: %d images, %d boxes of %d classes, %d of them difficult, %d truncated",
         *(root, len(keys), len(rows), len(chosen), int(truth.difficult.sum()), cut),
     )
     return SceneSet.of_boxes(files, chosen, truth, [file.name for file in files], division)
 
 
-def _pictures(root: Path, image_set: str, train: str | None, test: str | None) -> tuple[list[str], list[int] | None]:
-    """The names of the pictures, and the part of each where there are two."""
+def _images(root: Path, image_set: str, train: str | None, test: str | None) -> tuple[list[str], list[int] | None]:
+    """The names of the images, and the part of each where there are two."""
     if train is None:
         keys = sorted(file.stem for file in (root / "Annotations").glob("*.xml") if not file.name.startswith("."))
         if not keys:
@@ -218,7 +218,7 @@ def _pictures(root: Path, image_set: str, train: str | None, test: str | None) -
     second = listed(root / "ImageSets" / image_set / f"{test}.txt")
     both = sorted(set(first) & set(second))
     if both:
-        raise ValueError(f"train and test must name different pictures, but {both[0]} is in both {train} and {test}")
+        raise ValueError(f"train and test must name different images, but {both[0]} is in both {train} and {test}")
     return first + second, [0] * len(first) + [1] * len(second)
 
 
@@ -229,6 +229,6 @@ def _names(item: VocObject, label: str) -> list[str]:
 
 
 def _classes(shown: Sequence[Sequence[tuple[str, VocObject]]]) -> list[str]:
-    """Those that some picture shows, and not by difficult objects alone."""
+    """Those that some image shows, and not by difficult objects alone."""
     found = {name for inside in shown for name, item in inside if not item.difficult}
     return [name for name in CLASSES if name in found] + sorted(found - set(CLASSES))

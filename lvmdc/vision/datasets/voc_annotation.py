@@ -1,4 +1,4 @@
-"""Lists of pictures, and the files of a devkit, of PASCAL VOC."""
+"""Lists of images, and the files of a devkit, of PASCAL VOC."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def listed(path: Path) -> list[str]:
-    """The pictures that a list names, each once: it may have a line for every object.
+    """The images that a list names, each once: it may have a line for every object.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -29,15 +29,15 @@ def listed(path: Path) -> list[str]:
     """
     keys = list(dict.fromkeys(words[0] for _, words in rows_of(path)))
     if not keys:
-        raise ValueError(f"{path} must name the pictures of the split, but it is empty")
+        raise ValueError(f"{path} must name the images of the split, but it is empty")
     outside = [key for key in keys if Path(key).name != key or "\\" in key or not key.isprintable() or len(key) > 200]
     if outside:
-        raise ValueError(f"{path} must name pictures without their folder, but it has {outside[0][:80]!r}")
+        raise ValueError(f"{path} must name images without their folder, but it has {outside[0][:80]!r}")
     return keys
 
 
 def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Path]:
-    """The file of each picture in a folder of the devkit; those that are missing are named, with the lists that have them.
+    """The file of each image in a folder of the devkit; those that are missing are named, with the lists that have them.
 
     >>> voc_files(Path("nowhere"), ["2011_1"], ".jpg", "train.txt")
     Traceback (most recent call last):
@@ -52,7 +52,7 @@ def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Pa
     return files
 
 
-# One annotation file of PASCAL VOC: the objects in a picture, and what people do.
+# One annotation file of PASCAL VOC: the objects in an image, and what people do.
 
 DEPTH = 20  # of the elements of an annotation; VOC has four levels
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
@@ -60,7 +60,7 @@ CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 @dataclass(frozen=True)
 class Person:
-    """An annotated person: its number among the objects of the picture, from 1; its box in pixels; its actions, None where not told."""
+    """An annotated person: its number among the objects of the image, from 1; its box in pixels; its actions, None where not told."""
 
     number: int
     box: tuple[float, float, float, float]
@@ -76,11 +76,11 @@ def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
     """The people that an annotation file has boxes for, in its order.
 
     VOC counts pixels from 1 and both ends of a box are inside it, so that x1 = xmin − 1 and x2 = xmax here. A box may reach over the
-    edge of its picture by one pixel, as VOC's rounding does, and is cut there.
+    edge of its image by one pixel, as VOC's rounding does, and is cut there.
 
     Args:
-        path: `Annotations/<picture>.xml`.
-        size: width and height of the picture itself.
+        path: `Annotations/<image>.xml`.
+        size: width and height of the image itself.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +96,7 @@ def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
 
 @dataclass(frozen=True)
 class VocObject:
-    """An annotated object: its number in the picture, from 1; its class; its box in pixels; flags; actions, None where not told."""
+    """An annotated object: its number in the image, from 1; its class; its box in pixels; flags; actions, None where not told."""
 
     number: int
     name: str
@@ -177,7 +177,7 @@ def _flag(said: str | None, name: str, where: str) -> bool:
 def _check_size(path: Path, root: ElementTree.Element, size: tuple[int, int]) -> None:
     said = root.findtext("size/width"), root.findtext("size/height")
     if said != (None, None) and tuple(_number(value) for value in said) != size:
-        raise ValueError(f"{path} is for a picture of {said[0]} by {said[1]} pixels, but the picture is {size[0]} by {size[1]}")
+        raise ValueError(f"{path} is for an image of {said[0]} by {said[1]} pixels, but the image is {size[0]} by {size[1]}")
 
 
 def _number(text: str | None) -> float:
@@ -197,7 +197,7 @@ def _box(item: ElementTree.Element, size: tuple[int, int], where: str) -> tuple[
     box = max(x1, 0.0), max(y1, 0.0), min(x2, size[0]), min(y2, size[1])
     if min(x1, y1) < -1 or x2 > size[0] + 1 or y2 > size[1] + 1 or box[2] <= box[0] or box[3] <= box[1]:
         corners = ", ".join(f"{value:g}" for value in (xmin, ymin, xmax, ymax))
-        raise ValueError(f"{where}: its box {corners} must lie inside the picture, which is {size[0]} by {size[1]} pixels")
+        raise ValueError(f"{where}: its box {corners} must lie inside the image, which is {size[0]} by {size[1]} pixels")
     return box
 
 

@@ -1,11 +1,11 @@
-"""Several objects of several classes in a picture, learned from the picture's labels alone."""
+"""Several objects of several classes in an image, learned from the image's labels alone."""
 
 from lvmdc.boxes import suppressed
 from lvmdc.vision.detection.calibration import calibrate, platt
 from lvmdc.vision.detection.class_problem import PresenceMap
 from lvmdc.vision.detection.contrast import Contrast
 from lvmdc.vision.detection.detector import Detector
-from lvmdc.vision.detection.evaluation import measure, told_candidates, told_objects, unlearned
+from lvmdc.vision.detection.evaluation import ground_truth_candidates, ground_truth_objects, measure, unlearned
 from lvmdc.vision.detection.export import pseudo_labels, save_coco
 
 __all__ = [
@@ -13,12 +13,12 @@ __all__ = [
     "Detector",
     "PresenceMap",
     "calibrate",
+    "ground_truth_candidates",
+    "ground_truth_objects",
     "measure",
     "platt",
     "pseudo_labels",
     "save_coco",
     "suppressed",
-    "told_candidates",
-    "told_objects",
     "unlearned",
 ]

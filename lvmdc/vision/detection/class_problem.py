@@ -1,4 +1,4 @@
-"""Tables of pictures × classes, and the pictures that a class is learned from."""
+"""Tables of images × classes, and the images that a class is learned from."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from lvmdc.vision.detection.calibration import calibrate
 
 
 def as_table(candidates: Candidates, values: ArrayLike, name: str) -> Tensor:
-    """(n, K) whole numbers of pictures × classes, refused where they are not of these pictures.
+    """(n, K) whole numbers of images × classes, refused where they are not of these images.
 
     >>> as_table(Candidates(torch.zeros(2, 1), [1, 1]), [[1, -1]], "labels")
     Traceback (most recent call last):
-    ValueError: labels must have shape (2, K), pictures × classes, but it has shape (1, 2)
+    ValueError: labels must have shape (2, K), images × classes, but it has shape (1, 2)
     """
     table = as_tensor(values).to(candidates.device)
     if table.dim() != 2 or len(table) != len(candidates):
-        raise ValueError(f"{name} must have shape ({len(candidates)}, K), pictures × classes, but it has shape {tuple(table.shape)}")
+        raise ValueError(f"{name} must have shape ({len(candidates)}, K), images × classes, but it has shape {tuple(table.shape)}")
     return table.long()
 
 
 def balanced(column: Tensor) -> Tensor:
-    """The pictures that a class is learned from, by their labels (n,): all that are told, those without it again until they are as many.
+    """The images that a class is learned from, by their labels (n,): all that are told, those without it again until they are as many.
 
     >>> balanced(torch.tensor([1, 1, 0, 1, -1]))
     tensor([0, 1, 3, 4, 4, 4])
@@ -44,13 +44,13 @@ def balanced(column: Tensor) -> Tensor:
     return torch.cat([told, more]).sort(stable=True).values
 
 
-# Ψ of one class: it is somewhere in the picture, or it is not there.
+# Ψ of one class: it is somewhere in the image, or it is not there.
 
 ABSENT, PRESENT = 0, 1
 
 
 class PresenceMap(JointFeatureMap):
-    """Ψ(x, y, h) for y = 1, the class is in the picture, in candidate h, and y = 0, it is not.
+    """Ψ(x, y, h) for y = 1, the class is in the image, in candidate h, and y = 0, it is not.
 
         w·Ψ(x, 1, h) = u·φ(x, h) + s b,    w·Ψ(x, 0) = 0,    w = (u, b)
 
@@ -114,7 +114,7 @@ class PresenceMap(JointFeatureMap):
         return torch.cat([features, self.bias * there.double().sum()[None]])
 
 
-# One class as a latent problem over all pictures: is it there, and where?
+# One class as a latent problem over all images: is it there, and where?
 
 
 def class_learner(learner: LatentLearner | None, miss_cost: float, bias: float = 1.0) -> LatentLearner:
@@ -132,7 +132,7 @@ def class_learner(learner: LatentLearner | None, miss_cost: float, bias: float =
 
 @dataclass(frozen=True)
 class ClassProblem:
-    """Pictures with the labels of one class, and what is to learn from them; pictures of which nothing is told are left out.
+    """Images with the labels of one class, and what is to learn from them; images of which nothing is told are left out.
 
     Args:
         learner: of `class_learner`; copies of it learn.

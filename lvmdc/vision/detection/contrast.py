@@ -1,4 +1,4 @@
-"""Where the objects of a class are at first: where pictures with it differ from those without.
+"""Where the objects of a class are at first: where images with it differ from those without.
 
 Hariharan, Malik, Ramanan: Discriminative decorrelation for clustering and classification. ECCV 2012 (the covariance of all windows).
 """
@@ -15,13 +15,13 @@ SHRINKAGE = 0.1  # of the covariance towards a multiple of the identity
 
 
 class Contrast:
-    """h0_i = argmax_h v·φ(x_i, h) with v = Σ⁻¹ (μ₊ − μ₋): linear discriminant analysis of pictures with and without a class.
+    """h0_i = argmax_h v·φ(x_i, h) with v = Σ⁻¹ (μ₊ − μ₋): linear discriminant analysis of images with and without a class.
 
-    μ₊ and μ₋ are the means over these pictures of the mean over their candidates, Σ the covariance of all candidates of the set, shrunk by
-    a tenth towards its mean variance, and the same for every class. All candidates of a picture count alike here, so that no first guess
-    of h is needed: what is alike in both kinds of picture cancels.
+    μ₊ and μ₋ are the means over these images of the mean over their candidates, Σ the covariance of all candidates of the set, shrunk by
+    a tenth towards its mean variance, and the same for every class. All candidates of an image count alike here, so that no first guess
+    of h is needed: what is alike in both kinds of image cancels.
 
-    >>> x = torch.tensor([[3.0, 0], [0, 1], [1, 0], [0, 1], [0, 1.0], [0, 1]])  # the first picture has a class, in its first candidate
+    >>> x = torch.tensor([[3.0, 0], [0, 1], [1, 0], [0, 1], [0, 1.0], [0, 1]])  # the first image has a class, in its first candidate
     >>> Contrast(Candidates(x, [2, 2, 2])).candidates_of(torch.tensor([1, -1, -1]))
     tensor([0, 0, 0])
     """
@@ -48,6 +48,6 @@ class Contrast:
         return torch.cholesky_solve((there - lack)[:, None], self._factor)[:, 0]
 
     def candidates_of(self, column: Tensor) -> Tensor:
-        """(n,): the candidate of each picture that shows the class most, or, in pictures that have it not, seems to."""
+        """(n,): the candidate of each image that shows the class most, or, in images that have it not, seems to."""
         scores = product(self.candidates.features, self.direction(column)[None])[:, 0]
         return self.candidates.index(segment_argmax(scores, self.candidates.counts))

@@ -1,4 +1,4 @@
-"""The detector: one latent problem a class, learned from the labels of pictures."""
+"""The detector: one latent problem a class, learned from the labels of images."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ NOTHING = 1e-6  # ‖w‖ grows with C at least as long as slack is left: this s
 
 
 class Detector(BaseEstimator):
-    """Finds the objects of K classes in pictures, from labels that say which classes a picture shows, not where or how many.
+    """Finds the objects of K classes in images, from labels that say which classes an image shows, not where or how many.
 
-    Each class k is a problem of its own over all pictures, y = 1 where the label says that k is there, y = 0 where it is not, and h the
+    Each class k is a problem of its own over all images, y = 1 where the label says that k is there, y = 0 where it is not, and h the
     candidate that shows it (`PresenceMap`). With the learner's loss Δ' on h,
 
         Δ(1, h, 1, h') = Δ'(h, h'),   Δ(1, ·, 0, ·) = m (missed),   Δ(0, ·, 1, ·) = 1 (false),   Δ(0, ·, 0, ·) = 0,
 
-    so that the slack (9) of a picture without k and of one with it are
+    so that the slack (9) of an image without k and of one with it are
 
         ξ_i = max(0, 1 + max_h w·φ(x_i, h)),    ξ_i = max(m, max_h [w·φ(x_i, h) + Σ_h' p_i(h') Δ'(h', h)]) − max_h w·φ(x_i, h):
 
     all of the one's candidates are background, and of the other's the best must score above 0, and above what does not overlap it. Any
-    learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Pictures whose label of k is 0, not told, are left
+    learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Images whose label of k is 0, not told, are left
     out of problem k; those without k are repeated until they are as many as those with it, or to predict k everywhere would be a point that
     learners do not leave. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them,
-    with the probability that a picture whose best candidate has that score shows the class (`calibrate`).
+    with the probability that an image whose best candidate has that score shows the class (`calibrate`).
 
     Args:
         learner: of which a copy is trained for each class, its `loss` being Δ' (the overlap loss where it has none); DISC where not given.
         bias: s of `PresenceMap`.
-        start: where h starts: `contrast`, where pictures with a class differ from those without (see `Contrast`), and, with an `n_init`
+        start: where h starts: `contrast`, where images with a class differ from those without (see `Contrast`), and, with an `n_init`
             of the learner above 1, from its own starts too; or `learner`: from its own alone.
-        miss_cost: m, or `balanced`: twice as many as there are pictures without the class for each picture with it, at least 2. With m = 1
+        miss_cost: m, or `balanced`: twice as many as there are images without the class for each image with it, at least 2. With m = 1
             nothing is gained by a box that may be in the wrong place, and w = 0 is a point that learners of one h do not leave. Places
-            count from the score m on: with a large m and a C that does not reach it, w tells pictures apart and finds no boxes.
+            count from the score m on: with a large m and a C that does not reach it, w tells images apart and finds no boxes.
         overlap: intersection over union above which the weaker of two boxes of a class is suppressed.
         min_score: the probability below which nothing is predicted; 0.01 keeps all that may count.
-        max_boxes: of a picture and a class, at most.
-        calibration: parts that the pictures are divided into to learn how scores become probabilities: each is scored by a w that learned
+        max_boxes: of an image and a class, at most.
+        calibration: parts that the images are divided into to learn how scores become probabilities: each is scored by a w that learned
             from the others, with h where the detector found it. 0: by the detector's own scores of what it learned from.
         verbose: show a progress bar over the classes.
 
     >>> from lvmdc import DISC
-    >>> x = torch.tensor([[3.0, 0], [0, 0], [0, 3.0], [0, 0], [3.0, 0], [0, 3.0]])  # three pictures with two candidates each
+    >>> x = torch.tensor([[3.0, 0], [0, 0], [0, 3.0], [0, 0], [3.0, 0], [0, 3.0]])  # three images with two candidates each
     >>> boxes = [[0, 0, 2, 2], [4, 0, 6, 2]] * 3
     >>> labels = [[1, -1], [-1, 1], [1, 1]]
     >>> detector = Detector(DISC(C=10.0, init="uniform")).fit(Candidates(x, [2, 2, 2], boxes), labels)
     >>> found = detector.predict(Candidates(x, [2, 2, 2], boxes))
     >>> sure = found[found.score > 0.5]
-    >>> sure.picture.tolist(), sure.label.tolist(), sure.box[:, 0].tolist()
+    >>> sure.image.tolist(), sure.label.tolist(), sure.box[:, 0].tolist()
     ([0, 1, 2, 2], [0, 1, 0, 1], [0.0, 0.0, 0.0, 4.0])
     """
 
@@ -102,14 +102,14 @@ class Detector(BaseEstimator):
         if isinstance(self.miss_cost, str) and self.miss_cost != "balanced":
             raise ValueError(f"miss_cost must be positive, or 'balanced', but it is {self.miss_cost!r}")
         if self.calibration < 0 or self.calibration == 1:
-            raise ValueError(f"calibration must be 0, or parts to divide the pictures into, at least 2, but it is {self.calibration}")
+            raise ValueError(f"calibration must be 0, or parts to divide the images into, at least 2, but it is {self.calibration}")
         table = self._labels(candidates, labels)
         if candidates.boxes is None:
             raise ValueError("candidates must have boxes, but candidates.boxes is None")
         for k in range(table.shape[1]):
             for value, what in ((1, "shows"), (-1, "lacks")):
                 if not bool((table[:, k] == value).any()):
-                    raise ValueError(f"labels must have a picture that {what} class {k}, or nothing can be learned of it, but none does")
+                    raise ValueError(f"labels must have an image that {what} class {k}, or nothing can be learned of it, but none does")
         self._make(1.0 if self.miss_cost == "balanced" else float(self.miss_cost)).check_parameters()
         self.n_classes_, self.n_features_in_ = table.shape[1], candidates.n_features
         self.coef_ = torch.zeros(self.n_classes_, candidates.n_features + 1, dtype=torch.float64, device=candidates.device)
@@ -157,7 +157,7 @@ class Detector(BaseEstimator):
         return PresenceMap(self.bias).present_scores(candidates, self.coef_.to(candidates.device))
 
     def probabilities(self, candidates: Candidates) -> Tensor:
-        """(T, K): that a picture whose best candidate has this one's score shows the class."""
+        """(T, K): that an image whose best candidate has this one's score shows the class."""
         return as_probability(self.scores(candidates), self.calibration_)
 
     def predict(self, candidates: Candidates) -> LabelledBoxes:
@@ -170,19 +170,19 @@ class Detector(BaseEstimator):
             LabelledBoxes(candidates.sample[rows], label, candidates.boxes[rows], scores[rows, label]), self.overlap, self.max_boxes
         )
         assert found.score is not None
-        return LabelledBoxes(found.picture, found.label, found.box, as_probability(found.score, self.calibration_[found.label.cpu()]))
+        return LabelledBoxes(found.image, found.label, found.box, as_probability(found.score, self.calibration_[found.label.cpu()]))
 
     def locate(self, candidates: Candidates, labels: ArrayLike) -> LabelledBoxes:
-        """The best box of each class in each picture that is labelled with it: what CorLoc measures."""
+        """The best box of each class in each image that is labelled with it: what CorLoc measures."""
         assert candidates.boxes is not None
         there = self._labels(candidates, labels) == 1
         scores = self.scores(candidates)
         parts = []
         for k in range(self.n_classes_):
-            picture = there[:, k].nonzero().flatten()
-            rows = segment_argmax(scores[:, k], candidates.counts)[picture]
+            image = there[:, k].nonzero().flatten()
+            rows = segment_argmax(scores[:, k], candidates.counts)[image]
             p = as_probability(scores[rows, k], self.calibration_[k])
-            parts.append(LabelledBoxes(picture, torch.full_like(picture, k), candidates.boxes[rows], p))
+            parts.append(LabelledBoxes(image, torch.full_like(image, k), candidates.boxes[rows], p))
         return LabelledBoxes.concat(parts)
 
     def _labels(self, candidates: Candidates, labels: ArrayLike) -> Tensor:

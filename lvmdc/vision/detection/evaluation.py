@@ -15,11 +15,11 @@ from lvmdc.vision.detection.detector import Detector
 # Where objects are, as candidates: for the fully supervised detector that weak supervision is measured by.
 
 
-def told_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int) -> Tensor:
-    """(n, K) the candidate that overlaps the largest object of each class best, −1 where a picture has none that is not difficult.
+def ground_truth_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int) -> Tensor:
+    """(n, K) the candidate that overlaps the largest object of each class best, −1 where an image has none that is not difficult.
 
     >>> candidates = Candidates(torch.zeros(2, 1), [2], boxes=[[0, 0, 2, 2], [4, 0, 8, 4]])
-    >>> told_candidates(candidates, LabelledBoxes([0, 0], [1, 1], [[0, 0, 2, 2], [4, 0, 8, 3]]), n_classes=2)
+    >>> ground_truth_candidates(candidates, LabelledBoxes([0, 0], [1, 1], [[0, 0, 2, 2], [4, 0, 8, 3]]), n_classes=2)
     tensor([[-1,  1]])
     """
     if candidates.boxes is None:
@@ -28,31 +28,31 @@ def told_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int
     easy = truth[~truth.difficult].to(candidates.device)
     easy = easy[box_area(easy.box).argsort(stable=True)]  # the largest of a class comes last, and stays
     first, count = candidates.offsets.tolist(), candidates.counts.tolist()
-    for i, k, box in zip(easy.picture.tolist(), easy.label.tolist(), easy.box, strict=True):
+    for i, k, box in zip(easy.image.tolist(), easy.label.tolist(), easy.box, strict=True):
         h[i, k] = box_iou(candidates.boxes[first[i] : first[i] + count[i]], box.to(candidates.boxes)).argmax()
     return h
 
 
-def told_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: float = 0.5) -> tuple[Candidates, Tensor, Tensor]:
-    """Every object of class k told, not the largest of a picture alone: a picture comes once for each of them.
+def ground_truth_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: float = 0.5) -> tuple[Candidates, Tensor, Tensor]:
+    """Every object of class k told, not the largest of an image alone: an image comes once for each of them.
 
     Each time without the candidates that show another object of the class, by an overlap of `iou` and more than this one: they would be
-    wrong h, though they are right. A picture without an object of the class that is not difficult comes once, as it is.
+    wrong h, though they are right. An image without an object of the class that is not difficult comes once, as it is.
 
     Returns:
-        The candidates of the m pictures; (m,) which picture each is; (m,) h, the candidate that overlaps the object best, or −1.
+        The candidates of the m images; (m,) which image each is; (m,) h, the candidate that overlaps the object best, or −1.
 
     >>> candidates = Candidates(torch.arange(3.0)[:, None], [3], boxes=[[0, 0, 2, 2], [2, 0, 4, 2], [4, 0, 8, 4]])
-    >>> told, picture, h = told_objects(candidates, LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 2], [4, 0, 8, 3]]), 0)
-    >>> told.features.flatten().tolist(), told.counts.tolist(), picture.tolist(), h.tolist()
+    >>> told, image, h = ground_truth_objects(candidates, LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 2], [4, 0, 8, 3]]), 0)
+    >>> told.features.flatten().tolist(), told.counts.tolist(), image.tolist(), h.tolist()
     ([0.0, 1.0, 1.0, 2.0], [2, 2], [0, 0], [0, 1])
     """
     if candidates.boxes is None:
         raise ValueError("candidates must have boxes, but candidates.boxes is None")
     own = truth.of_label(k).to(candidates.device)
-    rows, picture, h = [], [], []
+    rows, image, h = [], [], []
     for i, all_rows in enumerate(torch.arange(candidates.n_candidates, device=candidates.device).split(candidates.counts.tolist())):
-        here = own.of_picture(i)
+        here = own.of_image(i)
         overlap = box_iou(candidates.boxes[all_rows, None], here.box.to(candidates.boxes))  # (candidates, objects)
         easy = (~here.difficult).nonzero().flatten().tolist()
         for j in easy:
@@ -65,12 +65,12 @@ def told_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: floa
         if not easy:
             rows.append(all_rows)
             h.append(-1)
-        picture += [i] * max(1, len(easy))
+        image += [i] * max(1, len(easy))
     joined, counts = torch.cat(rows), torch.tensor([len(part) for part in rows])
     phi = None if candidates.phi is None else take(candidates.phi, joined)
     prior = None if candidates.prior is None else candidates.prior[joined]
     told = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi, prior)
-    return told, torch.tensor(picture, device=candidates.device), torch.tensor(h, device=candidates.device)
+    return told, torch.tensor(image, device=candidates.device), torch.tensor(h, device=candidates.device)
 
 
 # What is found without learning anything: what a detector must be better than.
@@ -79,7 +79,7 @@ KINDS: dict[str, Init] = {"most central": "central", "random": "uniform"}
 
 
 def unlearned(candidates: Candidates, scenes: SceneSet, iou: float = 0.5) -> dict[str, float]:
-    """CorLoc, the mean over the classes that are shown, of the most central candidate of each picture, and of one drawn at random; nothing
+    """CorLoc, the mean over the classes that are shown, of the most central candidate of each image, and of one drawn at random; nothing
     where no true box is known.
 
     >>> import numpy as np
@@ -98,23 +98,23 @@ def unlearned(candidates: Candidates, scenes: SceneSet, iou: float = 0.5) -> dic
 
 
 def _expected(candidates: Candidates, p: Tensor, truth: LabelledBoxes, n_classes: int, iou: float) -> Tensor:
-    """(K,): how often a candidate drawn with the probabilities p (T,) overlaps a true box of class k by `iou`, in pictures that show it."""
+    """(K,): how often a candidate drawn with the probabilities p (T,) overlaps a true box of class k by `iou`, in images that show it."""
     assert candidates.boxes is not None
     hits: list[list[float]] = [[] for _ in range(n_classes)]
-    for i in truth.picture.unique().tolist():
+    for i in truth.image.unique().tolist():
         rows = slice(int(candidates.offsets[i]), int(candidates.offsets[i] + candidates.counts[i]))
-        here = truth.of_picture(i)
+        here = truth.of_image(i)
         near = box_iou(candidates.boxes[rows, None], here.box.to(candidates.boxes)) >= iou  # (m, boxes)
         for k in here.label.unique().tolist():
             hits[k].append(float(p[rows][near[:, here.label == k].any(dim=1)].sum()))
     return torch.tensor([sum(each) / len(each) if each else torch.nan for each in hits], dtype=torch.float64)
 
 
-# How good a detector is on pictures whose boxes are known.
+# How good a detector is on images whose boxes are known.
 
 
 def measure(detector: Detector, candidates: Candidates, scenes: SceneSet, iou: float = 0.5, coco: bool = False) -> dict[str, float]:
-    """Means over the classes that the pictures show, each at an overlap of `iou`; and, for each class, `<measure>/<class>`.
+    """Means over the classes that the images show, each at an overlap of `iou`; and, for each class, `<measure>/<class>`.
 
     `corloc` of the best box for each label, `ap` and `ap_11_point`, VOC's average precision, `recall`, the share of the true boxes that
     some candidate finds, and, with `coco`, COCO's precisions (`coco/AP`, …). Nothing where no true box is known.

@@ -1,4 +1,4 @@
-"""What a detector found in pictures whose labels are known, for another one to learn from."""
+"""What a detector found in images whose labels are known, for another one to learn from."""
 
 import json
 import os
@@ -12,21 +12,21 @@ from lvmdc.boxes import LabelledBoxes, suppressed
 from lvmdc.candidates import Candidates
 from lvmdc.reporting.page import png
 from lvmdc.storage.atomic import SafeNames, write_atomically
-from lvmdc.vision.datasets.reading import picture_size
+from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.scenes import SceneSet
 from lvmdc.vision.detection.class_problem import as_table
 from lvmdc.vision.detection.detector import Detector
 
 
 def pseudo_labels(detector: Detector, candidates: Candidates, labels: ArrayLike, min_score: float | None = None) -> LabelledBoxes:
-    """The best box of each class in each picture that is labelled with it, and, with `min_score`, the others that are so probable.
+    """The best box of each class in each image that is labelled with it, and, with `min_score`, the others that are so probable.
 
     With the best ones alone, second objects of a class are background to who learns from the boxes. Others are those of
-    `Detector.predict`, after non-maximum suppression, in pictures that are labelled with their class.
+    `Detector.predict`, after non-maximum suppression, in images that are labelled with their class.
 
     Args:
         labels: (n, K) as in `Detector.fit`.
-        min_score: probability from which a box counts beside the best one of its picture and class; None: the best ones alone.
+        min_score: probability from which a box counts beside the best one of its image and class; None: the best ones alone.
 
     >>> import torch
     >>> from lvmdc import LSVM
@@ -42,7 +42,7 @@ def pseudo_labels(detector: Detector, candidates: Candidates, labels: ArrayLike,
         raise ValueError(f"min_score must be a probability, or None, but it is {min_score}")
     found = detector.predict(candidates)
     assert found.score is not None
-    there = as_table(candidates, labels, "labels")[found.picture, found.label] == 1
+    there = as_table(candidates, labels, "labels")[found.image, found.label] == 1
     # The best ones are among those found, unless they are improbable: suppression leaves each once.
     return suppressed(LabelledBoxes.concat([best, found[there & (found.score >= min_score)]]), detector.overlap)
 
@@ -51,9 +51,9 @@ def pseudo_labels(detector: Detector, candidates: Candidates, labels: ArrayLike,
 
 
 def save_coco(path: str | Path, scenes: SceneSet, boxes: LabelledBoxes) -> Path:
-    """Write the boxes of the pictures as a COCO annotation file; each keeps its score, which COCO's readers pass over.
+    """Write the boxes of the images as a COCO annotation file; each keeps its score, which COCO's readers pass over.
 
-    `file_name` is relative to the folder that all pictures lie in, which `info.images_dir` names; pictures that are arrays are written as
+    `file_name` is relative to the folder that all images lie in, which `info.images_dir` names; images that are arrays are written as
     PNG into the folder `images` beside the file. `coco_scenes` and `coco` read it again.
 
     >>> import tempfile
@@ -64,8 +64,8 @@ def save_coco(path: str | Path, scenes: SceneSet, boxes: LabelledBoxes) -> Path:
     [{'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [1.0, 1.0, 2.0, 3.0], 'area': 6.0, 'iscrowd': 0, 'score': 0.5}]
     """
     path = Path(path)
-    if len(boxes) and (int(boxes.picture.max()) >= len(scenes) or int(boxes.label.max()) >= len(scenes.classes)):
-        raise ValueError("boxes must be of the pictures and classes of scenes, but one is of a picture or class beyond them")
+    if len(boxes) and (int(boxes.image.max()) >= len(scenes) or int(boxes.label.max()) >= len(scenes.classes)):
+        raise ValueError("boxes must be of the images and classes of scenes, but one is of an image or class beyond them")
     files, sizes = _files(path.parent / "images", scenes)
     base = Path(os.path.commonpath([file.parent for file in files]))
     images = [
@@ -73,7 +73,7 @@ def save_coco(path: str | Path, scenes: SceneSet, boxes: LabelledBoxes) -> Path:
         for i, (file, (width, height)) in enumerate(zip(files, sizes, strict=True), start=1)
     ]
     content = {
-        "info": {"description": "boxes predicted by lvmdc from the labels of pictures", "images_dir": str(base)},
+        "info": {"description": "boxes predicted by lvmdc from the labels of images", "images_dir": str(base)},
         "images": images,
         "categories": [{"id": k, "name": name} for k, name in enumerate(scenes.classes, start=1)],
         "annotations": _annotations(boxes),
@@ -83,7 +83,7 @@ def save_coco(path: str | Path, scenes: SceneSet, boxes: LabelledBoxes) -> Path:
 
 
 def _files(folder: Path, scenes: SceneSet) -> tuple[list[Path], list[tuple[int, int]]]:
-    """The file and the size, width and height, of every picture."""
+    """The file and the size, width and height, of every image."""
     files, sizes, names = [], [], SafeNames(".png")
     for i, source in enumerate(scenes.sources):
         if isinstance(source, np.ndarray):
@@ -92,17 +92,17 @@ def _files(folder: Path, scenes: SceneSet) -> tuple[list[Path], list[tuple[int, 
             sizes.append((source.shape[1], source.shape[0]))
         else:
             file = Path(source)
-            sizes.append(picture_size(file))
+            sizes.append(image_size(file))
         files.append(file.resolve())
     return files, sizes
 
 
 def _annotations(boxes: LabelledBoxes) -> list[dict[str, Any]]:
     found = []
-    columns = boxes.picture.tolist(), boxes.label.tolist(), boxes.box.double().tolist()
-    for j, (picture, label, (x1, y1, x2, y2)) in enumerate(zip(*columns, strict=True)):
+    columns = boxes.image.tolist(), boxes.label.tolist(), boxes.box.double().tolist()
+    for j, (image, label, (x1, y1, x2, y2)) in enumerate(zip(*columns, strict=True)):
         corner, side = (round(x1, 3), round(y1, 3)), (round(x2 - x1, 3), round(y2 - y1, 3))
-        entry = {"id": j + 1, "image_id": picture + 1, "category_id": label + 1, "bbox": [*corner, *side]}
+        entry = {"id": j + 1, "image_id": image + 1, "category_id": label + 1, "bbox": [*corner, *side]}
         entry |= {"area": round(side[0] * side[1], 3), "iscrowd": 0}
         found.append(entry if boxes.score is None else entry | {"score": float(boxes.score[j])})
     return found

@@ -1,4 +1,4 @@
-"""What a candidate looks like, and the way from pictures to candidates."""
+"""What a candidate looks like, and the way from images to candidates."""
 
 from lvmdc.vision.features.backbone import SmallCNN
 from lvmdc.vision.features.base import Concatenated, Features

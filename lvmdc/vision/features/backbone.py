@@ -1,4 +1,4 @@
-"""A small convolutional network to train from scratch, for small grey pictures such as the embedded digits."""
+"""A small convolutional network to train from scratch, for small grey images such as the embedded digits."""
 
 import difflib
 import hashlib
@@ -20,7 +20,7 @@ SMALL_MEAN, SMALL_STD = (0.25,) * 3, (0.25,) * 3  # about those of the embedded 
 class SmallCNN(nn.Module):
     """Three stages of two convolutions, each at half the side of the one before: maps of one cell to 2, 4 and 8 pixels.
 
-    Group normalisation depends on no other picture, so that learning and use see the same numbers.
+    Group normalisation depends on no other image, so that learning and use see the same numbers.
 
     >>> SmallCNN()(torch.zeros(1, 3, 64, 48)).shape
     torch.Size([1, 128, 8, 6])
@@ -52,7 +52,7 @@ SIDE_CLASSIFIERS = ("aux1.", "aux2.", "AuxLogits.")
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network that turns normalised pictures (n, 3, height, width) into maps (n, channels, height / stride, width / stride).
+    """A network that turns normalised images (n, 3, height, width) into maps (n, channels, height / stride, width / stride).
 
     `mean` and `std` are what its training took off the colours, in 0..1, and divided them by. `digest` is the SHA-256 of all its weights.
     """
@@ -83,7 +83,7 @@ def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", s
         name: efficientnet_lite0, small_cnn, which has no trained weights, or a classifier of torchvision.
         weights: "default", those trained on ImageNet: from pip for efficientnet_lite0, otherwise torchvision downloads them; the path
             of a state dict; or None, random ones, the same at every call.
-        stride: pixels of the picture to one cell of the map.
+        stride: pixels of the image to one cell of the map.
 
     >>> load_backbone("resnet18", weights=None).channels
     512

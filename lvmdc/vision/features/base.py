@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 class Features(ABC):
-    """What a candidate looks like: the numbers that stand for each box of a picture in Ψ(x, y, h).
+    """What a candidate looks like: the numbers that stand for each box of an image in Ψ(x, y, h).
 
-    A description of one's own implements `describe` and `settings`. It must depend on the picture, the boxes and the settings
+    A description of one's own implements `describe` and `settings`. It must depend on the image, the boxes and the settings
     alone, since results are cached under these.
 
     >>> import torch
@@ -27,15 +27,15 @@ class Features(ABC):
 
     @abstractmethod
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
-        """(m, d) float32 features of the (m, 4) boxes in an RGB picture; d is the same for all pictures."""
+        """(m, d) float32 features of the (m, 4) boxes in an RGB image; d is the same for all images."""
 
     def describe_named(self, image: Image.Image, name: str, boxes: Tensor) -> Tensor:
-        """`describe`, for features that are looked up by the picture's name rather than computed from its pixels."""
+        """`describe`, for features that are looked up by the image's name rather than computed from its pixels."""
         return self.describe(image, boxes)
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything that the features depend on beside the picture and the boxes, as plain values that JSON can write."""
+        """Everything that the features depend on beside the image and the boxes, as plain values that JSON can write."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"
@@ -45,7 +45,7 @@ class Features(ABC):
 
 
 def pixel_corners(image: Image.Image, boxes: Tensor) -> list[tuple[int, int, int, int]]:
-    """The boxes in whole pixels; one that is not inside the picture, or is less than a pixel, is refused.
+    """The boxes in whole pixels; one that is not inside the image, or is less than a pixel, is refused.
 
     >>> pixel_corners(Image.new("RGB", (6, 4)), torch.tensor([[0.4, 1.0, 5.6, 4.2]]))
     [(0, 1, 6, 4)]
@@ -53,7 +53,7 @@ def pixel_corners(image: Image.Image, boxes: Tensor) -> list[tuple[int, int, int
     corners = [(x1, y1, x2, y2) for x1, y1, x2, y2 in boxes.round().long().tolist()]
     for i, (x1, y1, x2, y2) in enumerate(corners):
         if x1 < 0 or y1 < 0 or x2 > image.width or y2 > image.height or x2 <= x1 or y2 <= y1:
-            inside = f"the picture, {image.width} by {image.height} pixels"
+            inside = f"the image, {image.width} by {image.height} pixels"
             raise ValueError(f"boxes must lie inside {inside}, and be at least one pixel, but boxes[{i}] is {boxes[i].tolist()}")
     return corners
 

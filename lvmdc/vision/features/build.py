@@ -40,11 +40,11 @@ def true_candidate(candidates: Candidates, boxes: ArrayLike) -> tuple[Tensor, Te
     return candidates.index(rows), overlap[rows]
 
 
-# From pictures to candidates, one picture after the other.
+# From images to candidates, one image after the other.
 
 
 class Describer:
-    """Makes candidates of pictures, all with features of one length; what breaks its word is refused with the picture.
+    """Makes candidates of images, all with features of one length; what breaks its word is refused with the image.
 
     >>> from lvmdc.vision.datasets import cluttered_digits
     >>> from lvmdc.vision.features import HOG
@@ -53,12 +53,12 @@ class Describer:
     Candidates(2 samples, 50 candidates of 324 features, boxes, torch.float32, cpu)
     """
 
-    def __init__(self, pictures: Sources, proposals: Proposals, features: Features, prior: Prior | None = None):
-        self.pictures, self.proposals, self.features, self.prior = pictures, proposals, features, prior
+    def __init__(self, images: Sources, proposals: Proposals, features: Features, prior: Prior | None = None):
+        self.images, self.proposals, self.features, self.prior = images, proposals, features, prior
         self._length: int | None = None
 
     def __call__(self, which: Iterable[int]) -> Candidates:
-        """The candidates of some pictures, in that order."""
+        """The candidates of some images, in that order."""
         described, placed, counts, weights = _Rows(), _Rows(), [], []
         for i in which:
             boxes, numbers, likely = self._one(i)
@@ -69,8 +69,8 @@ class Describer:
         return Candidates(described.all(), counts, placed.all(), prior=torch.cat(weights) if weights else None)
 
     def _one(self, i: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """(m, 4), (m, d), (m,): the boxes of a picture, their features and log weights."""
-        image, name = self.pictures.image(i), self.pictures.names[i]
+        """(m, 4), (m, d), (m,): the boxes of an image, their features and log weights."""
+        image, name = self.images.image(i), self.images.names[i]
         boxes = self.proposals.boxes(image, name)
         if boxes.dim() != 2 or boxes.shape[1] != 4 or len(boxes) == 0:
             raise ValueError(f"{self.proposals!r} must give {name} boxes of shape (m, 4) with m ≥ 1, but gave shape {tuple(boxes.shape)}")
@@ -110,24 +110,24 @@ class _Rows:
         return torch.from_numpy(self._held)
 
 
-# From pictures to candidates: proposals, features, and the cache on disk.
+# From images to candidates: proposals, features, and the cache on disk.
 
 log = logging.getLogger(__name__)
 
 
 def build_candidates(
-    pictures: Sources,
+    images: Sources,
     proposals: Proposals,
     features: Features,
     cache_dir: str | Path | None = None,
     progress: bool = True,
     prior: Prior | None = None,
 ) -> Candidates:
-    """The candidates of every picture: where `proposals` says, looking as `features` says, and as likely before learning as `prior` says.
+    """The candidates of every image: where `proposals` says, looking as `features` says, and as likely before learning as `prior` says.
 
-    With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the pictures' contents
+    With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the images' contents
     and all settings: it is read again only for the same inputs. A cache file that is damaged is named in a warning and made anew.
-    The work is done and kept in pieces of a few pictures: one that is killed loses a piece, and what is larger than memory is never in it.
+    The work is done and kept in pieces of a few images: one that is killed loses a piece, and what is larger than memory is never in it.
     Over the ranks of torch.distributed each makes some of the pieces, and they meet in the cache, which all of them must share;
     without a cache each makes all, in memory.
 
@@ -137,11 +137,11 @@ def build_candidates(
     >>> build_candidates(cluttered_digits(per_class=1), WindowGrid(), HOG(), progress=False)
     Candidates(6 samples, 150 candidates of 324 features, boxes, torch.float32, cpu)
     """
-    describe, n = Describer(pictures, proposals, features, prior), len(pictures)
+    describe, n = Describer(images, proposals, features, prior), len(images)
     if cache_dir is None:
-        return describe(tqdm(range(n), desc="candidates", unit="picture", disable=not progress))
+        return describe(tqdm(range(n), desc="candidates", unit="image", disable=not progress))
     _check_writable(Path(cache_dir))
-    path = cache_path(cache_dir, cache_key(pictures, proposals, features, prior))
+    path = cache_path(cache_dir, cache_key(images, proposals, features, prior))
     found = cached(path, n) if distributed.ranks()[0] == 0 else None
     if distributed.told_by_first(found is not None):
         log.info("read the candidates from the cache %s", path)

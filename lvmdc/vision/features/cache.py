@@ -24,23 +24,23 @@ log = logging.getLogger(__name__)
 FORMAT = 1  # raise it when the same inputs give other numbers, and old caches are left alone
 
 
-def cache_key(pictures: Sources, proposals: Proposals, features: Features, prior: Prior | None = None) -> str:
-    """SHA-256 of everything that the candidates depend on: the pictures' contents, names and order, and the settings.
+def cache_key(images: Sources, proposals: Proposals, features: Features, prior: Prior | None = None) -> str:
+    """SHA-256 of everything that the candidates depend on: the images' contents, names and order, and the settings.
 
     Labels and true boxes are not among it: candidates do not depend on them.
 
     >>> import numpy as np
     >>> from lvmdc.vision.features.hog import HOG
     >>> from lvmdc.vision.proposals import WindowGrid
-    >>> pictures = Sources([np.zeros((64, 64), np.uint8)], ["cat"])
-    >>> cache_key(pictures, WindowGrid(), HOG()) == cache_key(pictures, WindowGrid(stride=4), HOG())
+    >>> images = Sources([np.zeros((64, 64), np.uint8)], ["cat"])
+    >>> cache_key(images, WindowGrid(), HOG()) == cache_key(images, WindowGrid(stride=4), HOG())
     False
     """
     key = hashlib.sha256()
     parts = {"format": FORMAT, "proposals": _described(proposals), "features": _described(features)}
     key.update(_canonical(parts if prior is None else parts | {"prior": _described(prior)}))
-    for i, name in enumerate(pictures.names):
-        key.update(_canonical([name, pictures.digest(i)]))
+    for i, name in enumerate(images.names):
+        key.update(_canonical([name, images.digest(i)]))
     return key.hexdigest()
 
 
@@ -54,7 +54,7 @@ def cache_path(cache_dir: str | Path, key: str) -> Path:
 
 
 def cached(path: Path, n: int) -> Candidates | None:
-    """The candidates of n pictures that a file has; None if there is no such file. One that is damaged is named in a warning and removed.
+    """The candidates of n images that a file has; None if there is no such file. One that is damaged is named in a warning and removed.
 
     >>> cached(Path("nowhere.npz"), 1) is None
     True
@@ -85,24 +85,24 @@ def _canonical(value: Any) -> bytes:
 
 # Candidates piece by piece: what a long extraction has done outlives it, and only a piece is in memory at a time.
 #
-# A piece is some pictures that follow each other, the same ones however many ranks there are, so that one that is in the cache already is
+# A piece is some images that follow each other, the same ones however many ranks there are, so that one that is in the cache already is
 # taken from there, whoever made it.
 
-LARGEST = 64  # pictures of a piece, at most
-FEWEST = 64  # pieces of a set with as many pictures, at least: many ranks shall have work
+LARGEST = 64  # images of a piece, at most
+FEWEST = 64  # pieces of a set with as many images, at least: many ranks shall have work
 DEAD = 3600  # seconds after which a temporary file that nobody wrote to is taken for that of a killed job
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some pictures, and the file of their candidates."""
+    """Some images, and the file of their candidates."""
 
     path: Path
     which: range
 
 
 def pieces_of(path: Path, n: int) -> list[Piece]:
-    """The pieces of the n pictures whose candidates will lie at `path`.
+    """The pieces of the n images whose candidates will lie at `path`.
 
     >>> [(piece.path.name, piece.which) for piece in pieces_of(Path("a.npz"), 129)][-2:]
     [('a-126-128.npz', range(126, 128)), ('a-128-129.npz', range(128, 129))]
@@ -113,7 +113,7 @@ def pieces_of(path: Path, n: int) -> list[Piece]:
 
 
 def make_in_pieces(path: Path, n: int, describe: Callable[[Iterable[int]], Candidates], progress: bool) -> Candidates:
-    """The candidates of n pictures, kept at `path`: ranks make pieces in turn, the first rank joins them, and all read that.
+    """The candidates of n images, kept at `path`: ranks make pieces in turn, the first rank joins them, and all read that.
 
     Jobs that make the same at the same time use each other's pieces, and the whole of the first that is ready.
     """
@@ -121,9 +121,9 @@ def make_in_pieces(path: Path, n: int, describe: Callable[[Iterable[int]], Candi
     pieces = pieces_of(path, n)
     own = pieces[rank::world]
     found = {piece for piece in own if cached(piece.path, len(piece.which)) is not None}
-    pictures, before = (sum(len(piece.which) for piece in some) for some in (own, found))
+    images, before = (sum(len(piece.which) for piece in some) for some in (own, found))
     shown = progress and rank == 0
-    with tqdm(total=pictures, initial=before, desc="candidates", unit="picture", disable=not shown) as bar:
+    with tqdm(total=images, initial=before, desc="candidates", unit="image", disable=not shown) as bar:
         for piece in own:
             if piece in found:
                 continue

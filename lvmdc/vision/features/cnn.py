@@ -20,7 +20,7 @@ LENGTH = 8.0  # what these make of the windows of photographs
 class CNN(Features):
     """The mean of a network's last map over each window; 1,280 numbers with EfficientNet-Lite0, whose weights come by pip.
 
-    `mode="crop"` runs the network once a window, on its own pixels resized to `size` × `size`. `mode="roi"` runs it once a picture, scaled
+    `mode="crop"` runs the network once a window, on its own pixels resized to `size` × `size`. `mode="roi"` runs it once an image, scaled
     to `longer_side`, and takes the map under each window by RoIAlign (He, Gkioxari, Dollár, Girshick: Mask R-CNN. ICCV 2017): faster where
     windows are many, and a window then also knows what is around it.
 
@@ -28,16 +28,16 @@ class CNN(Features):
         backbone: efficientnet_lite0, or a classifier of torchvision.
         mode: "crop" or "roi".
         size: side in pixels that crops are brought to, a multiple of 32.
-        longer_side: pixels of the longer side of a picture in mode "roi", a multiple of 32. The other side follows, in multiples of 32.
+        longer_side: pixels of the longer side of an image in mode "roi", a multiple of 32. The other side follows, in multiples of 32.
         stride: which map: the last one with a cell to so many pixels. Maps of a smaller stride are finer and know less of classes.
         grid: means over grid × grid parts of the window rather than the whole; so many times more numbers.
         scale: factor on the numbers. None: 1/4 for crops and 0.7 for regions, with which the numbers of EfficientNet-Lite0 for windows of
             photographs have about the length 8, as HOG has, and C near 1 suits both. With `normalise` the length of the whole
-            picture's; None: 8.
-        normalise: None: numbers as long as they come, which tells objects from background where a picture's windows are of one size.
+            image's; None: 8.
+        normalise: None: numbers as long as they come, which tells objects from background where an image's windows are of one size.
             Where they are of all sizes it tells their size first: small windows have fewer cells to average and are longer (mode "roi":
-            those below 2 % of the picture twice as long as those above 30 %), so that w·φ is largest for the smallest. A number γ: the
-            numbers of each window are divided by their own length and multiplied by `scale` aᵞ, a the window's part of the picture's
+            those below 2 % of the image twice as long as those above 30 %), so that w·φ is largest for the smallest. A number γ: the
+            numbers of each window are divided by their own length and multiplied by `scale` aᵞ, a the window's part of the image's
             area. With γ = 0 all are as long, and a part of an object scores as the whole does; with γ = 1 a window counts like the sum
             over its cells, and grows as long as they speak for the class. 1/4 lies between.
         weights: "default": those trained on ImageNet, from pip or, for networks of torchvision, by download; the path of a state dict; or
@@ -121,7 +121,7 @@ class CNN(Features):
     def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:
         means = []
         for start in range(0, len(corners), self.batch_size):
-            # Cut first: resizing by a box of the picture would take in pixels next to it.
+            # Cut first: resizing by a box of the image would take in pixels next to it.
             crops = [
                 image.crop(corner).resize((self.size, self.size), Image.Resampling.BILINEAR)
                 for corner in corners[start:][: self.batch_size]
@@ -139,6 +139,6 @@ class CNN(Features):
         return roi_align(self._map([scaled]).contiguous(), [places], self.grid, 1 / self.network.stride, aligned=True).flatten(1)
 
     def _map(self, images: list[Image.Image]) -> Tensor:
-        """(n, channels, height / stride, width / stride) of pictures of one size."""
+        """(n, channels, height / stride, width / stride) of images of one size."""
         pixels = torch.from_numpy(np.stack([np.asarray(image) for image in images])).to(self.device)
         return self.trunk((pixels.permute(0, 3, 1, 2).to(torch.float32) - self._mean) / self._std)

@@ -21,7 +21,7 @@ STAGES = (  # repeats, side of the kernel, stride, expansion, channels in and ou
 
 
 class EfficientNetLite0(nn.Module):
-    """Scores of the 1,000 classes of ImageNet for (n, 3, height, width) pictures whose sides are multiples of 32.
+    """Scores of the 1,000 classes of ImageNet for (n, 3, height, width) images whose sides are multiples of 32.
 
     The names of its parts are those of the weights of `pretrained_weights`, without their leading underscores.
 

@@ -1,4 +1,4 @@
-"""Precomputed boxes, and what goes with them, by the names of pictures: an npz that numpy alone can write."""
+"""Precomputed boxes, and what goes with them, by the names of images: an npz that numpy alone can write."""
 
 import hashlib
 import unicodedata
@@ -16,10 +16,10 @@ from lvmdc.vision.features.base import Features
 
 
 class NamedRows:
-    """The rows of an npz that belong to each picture.
+    """The rows of an npz that belong to each image.
 
-    The file holds `images` (n,), the pictures' names, `counts` (n,), how many rows each has, and the boxes (T, 4) of all rows, those
-    of one picture after the other's. A picture is found by its name, or by the end of one in the file: `bison/1.jpg` is also
+    The file holds `images` (n,), the images' names, `counts` (n,), how many rows each has, and the boxes (T, 4) of all rows, those
+    of one image after the other's. An image is found by its name, or by the end of one in the file: `bison/1.jpg` is also
     `images/bison/1.jpg`.
 
     Args:
@@ -71,16 +71,16 @@ class NamedRows:
             self._by_file.setdefault(parts[-1], []).append(parts)
 
     def of(self, name: str) -> slice:
-        """The rows of a picture; one that the file does not have, or has several of that name, is refused."""
+        """The rows of an image; one that the file does not have, or has several of that name, is refused."""
         parts = _parts(name)
         if parts in self._rows:
             return self._rows[parts]
         found = [known for known in self._by_file.get(parts[-1], []) if known[-len(parts) :] == parts]
         if len(found) > 1:
             several = f"{'/'.join(found[0])} and {'/'.join(found[1])}"
-            raise ValueError(f"{self.path} must have one entry for the picture {name}, but it has {several}")
+            raise ValueError(f"{self.path} must have one entry for the image {name}, but it has {several}")
         if not found:
-            raise ValueError(f"{self.path} must have an entry for every picture, but it has none for {name}")
+            raise ValueError(f"{self.path} must have an entry for every image, but it has none for {name}")
         return self._rows[found[0]]
 
 
@@ -98,11 +98,11 @@ TOLERANCE = 0.01  # pixels by which boxes may differ that are the same
 class FileFeatures(Features):
     """Features from an npz with the arrays `images` (n,), `counts` (n,), boxes (T, 4) and features (T, d).
 
-    They are for the boxes of the file alone, all of a picture's in their order, as they stand there or cut off at the picture's edge:
+    They are for the boxes of the file alone, all of an image's in their order, as they stand there or cut off at the image's edge:
     others are refused. Half precision is widened: the numbers are then those that the file has, and sums of them are not rounded.
 
     Args:
-        path: the npz; see `NamedRows` for how pictures are found in it.
+        path: the npz; see `NamedRows` for how images are found in it.
         boxes: what the boxes are called in it.
         features: what the features are called in it.
 
@@ -135,7 +135,7 @@ class FileFeatures(Features):
         return self._numbers.shape[1]
 
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
-        raise TypeError(f"features from the file {self.path} are found by a picture's name: call describe_named(image, name, boxes)")
+        raise TypeError(f"features from the file {self.path} are found by an image's name: call describe_named(image, name, boxes)")
 
     def describe_named(self, image: Image.Image, name: str, boxes: Tensor) -> Tensor:
         rows = self._rows.of(name)

@@ -19,15 +19,15 @@ from lvmdc.vision.features.base import Features, pixel_corners
 class HOG(Features):
     """Each window is cropped, resized to `size` if it has another, and described by OpenCV's HOG.
 
-    A description depends on the window's own pixels alone, whatever other windows the picture has. (One call of OpenCV over many
-    places of a picture takes as long as one call for each, so there is nothing to gain by it.)
+    A description depends on the window's own pixels alone, whatever other windows the image has. (One call of OpenCV over many
+    places of an image takes as long as one call for each, so there is nothing to gain by it.)
 
     Args:
         size: width and height in pixels that every window is brought to.
         cell: pixels along the side of a cell, which has one histogram.
         block: cells along the side of a block, over which histograms are normalised; blocks are one cell apart.
         orientations: bins of a histogram, over half a turn, or, if `signed`, a whole one.
-        colour: take each gradient from the channel where it is strongest; otherwise from the picture in grey.
+        colour: take each gradient from the channel where it is strongest; otherwise from the image in grey.
         signed: tell dark on light from light on dark. Worth it where objects have a usual brightness against their ground; then with
             twice the orientations.
 
@@ -68,7 +68,7 @@ class HOG(Features):
         pixels = np.asarray(image.convert("RGB" if self.colour else "L"))
         corners = pixel_corners(image, boxes)
         out = np.empty((len(corners), self.n_features), np.float32)
-        # The descriptor is made anew for each picture: OpenCV's objects cannot be pickled or copied, and this one takes microseconds.
+        # The descriptor is made anew for each image: OpenCV's objects cannot be pickled or copied, and this one takes microseconds.
         reach, cell = (self.block * self.cell,) * 2, (self.cell,) * 2
         descriptor = cv2.HOGDescriptor(self.size, reach, cell, cell, self.orientations, _signedGradient=self.signed)
         with one_opencv_thread():

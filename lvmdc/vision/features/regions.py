@@ -19,8 +19,8 @@ from lvmdc.vision.features.trunk import divided
 
 
 def roi_pool(maps: Tensor, places: list[Tensor], grid: int, stride: int) -> Tensor:
-    """(T, channels · grid²): the means of maps (n, channels, height, width) over grid × grid parts of all boxes, in pixels, picture by
-    picture; He, Gkioxari, Dollár, Girshick: Mask R-CNN. ICCV 2017.
+    """(T, channels · grid²): the means of maps (n, channels, height, width) over grid × grid parts of all boxes, in pixels, image by
+    image; He, Gkioxari, Dollár, Girshick: Mask R-CNN. ICCV 2017.
 
     A mean is linear in the map, with weights that depend on the box alone. Where the map has fewer cells than channels, the weights are
     computed once, by RoIAlign of the unit maps, and the rest is a product of matrices: with 1,280 channels of 140 cells it takes a
@@ -81,7 +81,7 @@ class LengthNorm(nn.Module):
         return x * (LENGTH / square.clamp(min=torch.finfo(x.dtype).tiny).sqrt())
 
 
-# A network that learns what windows look like: one pass a picture, then its map under each window.
+# A network that learns what windows look like: one pass an image, then its map under each window.
 
 
 class RegionNetwork(nn.Module):
@@ -89,19 +89,19 @@ class RegionNetwork(nn.Module):
 
     The numbers are those of `CNN(mode="roi")` up to one factor for all windows, by which their length is 8 on average (`LengthNorm`): C of
     (11) then means the same before, during and after learning. Batch normalisations are folded into the convolutions: they stay as they
-    were trained, and a picture's features depend on no other picture.
+    were trained, and an image's features depend on no other image.
 
     Args:
         backbone: efficientnet_lite0, small_cnn, or a classifier of torchvision.
         weights: "default": those trained on ImageNet; the path of a state dict; None: random ones, always the same.
         stride: which map: the last one with a cell to so many pixels.
-        longer_side: pixels of the longer side of a picture, a multiple of `stride`. The other side follows, in multiples of `stride`.
+        longer_side: pixels of the longer side of an image, a multiple of `stride`. The other side follows, in multiples of `stride`.
         grid: means over grid × grid parts of a window.
         theta_grid: the same for Φ, if P_θ is to have features of its own; None: it has those of Ψ.
         frozen: the last part of the network that stays as it was trained, such as blocks.10 of efficientnet_lite0 or layer3 of a ResNet;
-            what it makes of a picture never changes, and can be kept. None: all of it learns.
+            what it makes of an image never changes, and can be kept. None: all of it learns.
         checkpointing: run the network again on the way back rather than keep what is between its layers: slower, and memory is
-            then that of one picture, however many a batch has.
+            then that of one image, however many a batch has.
 
     >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64)
     >>> pixels, boxes = network.prepare(Image.new("RGB", (32, 24)), torch.tensor([[0.0, 0.0, 16.0, 24.0]]))
@@ -155,7 +155,7 @@ class RegionNetwork(nn.Module):
         return self
 
     def prepare(self, image: Image.Image, boxes: Tensor) -> tuple[Tensor, Tensor]:
-        """Pixels (3, h, w) in 0..255 of the picture at the size that the network takes, and the boxes (m, 4) there."""
+        """Pixels (3, h, w) in 0..255 of the image at the size that the network takes, and the boxes (m, 4) there."""
         factor = self.longer_side / max(image.size)
         width, height = (max(self.stride, self.stride * round(side * factor / self.stride)) for side in image.size)
         scaled = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
@@ -164,22 +164,22 @@ class RegionNetwork(nn.Module):
 
     @torch.no_grad()
     def begin(self, pixels: Tensor) -> Tensor:
-        """What the frozen part makes of the pixels (3, h, w) of a picture, which may stand for them; where nothing is, the pixels."""
+        """What the frozen part makes of the pixels (3, h, w) of an image, which may stand for them; where nothing is, the pixels."""
         return pixels if self.frozen is None else self.stem(self._normalised(pixels.to(self._mean.device)[None]))[0]
 
-    def forward(self, pictures: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """(T, d), (T, d') or None: features for Ψ, and for Φ if it has its own, of all windows of the pictures, one after the other.
+    def forward(self, images: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
+        """(T, d), (T, d') or None: features for Ψ, and for Φ if it has its own, of all windows of the images, one after the other.
 
-        A picture is its pixels, whole numbers, or what `begin` made of them; `boxes` are places among its pixels.
+        An image is its pixels, whole numbers, or what `begin` made of them; `boxes` are places among its pixels.
         """
-        psi, phi = self.pool(pictures, boxes)
+        psi, phi = self.pool(images, boxes)
         return self.length(psi), None if phi is None or self.theta_length is None else self.theta_length(phi)
 
-    def pool(self, pictures: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
+    def pool(self, images: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
         """The same before their length is settled."""
         parts: dict[int, tuple[Tensor, Tensor | None]] = {}
-        for together in self._alike(pictures):
-            pixels = torch.stack([pictures[i] for i in together]).to(self._mean.device, non_blocking=True)
+        for together in self._alike(images):
+            pixels = torch.stack([images[i] for i in together]).to(self._mean.device, non_blocking=True)
             places = [boxes[i].to(pixels.device) for i in together]
             if self.checkpointing and torch.is_grad_enabled():
                 psi, phi = checkpoint(self._regions, pixels, places, use_reentrant=False)
@@ -188,17 +188,17 @@ class RegionNetwork(nn.Module):
             counts = [len(place) for place in places]
             split = [None] * len(counts) if phi is None else phi.split(counts)
             parts |= dict(zip(together, zip(psi.split(counts), split, strict=True), strict=True))
-        order = [parts[i] for i in range(len(pictures))]
+        order = [parts[i] for i in range(len(images))]
         own = None if self.theta_grid is None else torch.cat([phi for _, phi in order if phi is not None])
         return torch.cat([psi for psi, _ in order]), own
 
-    def _alike(self, pictures: Sequence[Tensor]) -> list[list[int]]:
-        """Which pictures go through the network together: those of one size, or, to save memory, none."""
+    def _alike(self, images: Sequence[Tensor]) -> list[list[int]]:
+        """Which images go through the network together: those of one size, or, to save memory, none."""
         if self.checkpointing:
-            return [[i] for i in range(len(pictures))]
+            return [[i] for i in range(len(images))]
         groups: dict[torch.Size, list[int]] = {}
-        for i, picture in enumerate(pictures):
-            groups.setdefault(picture.shape, []).append(i)
+        for i, image in enumerate(images):
+            groups.setdefault(image.shape, []).append(i)
         return list(groups.values())
 
     def _regions(self, pixels: Tensor, places: list[Tensor]) -> tuple[Tensor, Tensor | None]:

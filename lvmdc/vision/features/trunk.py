@@ -1,4 +1,4 @@
-"""The part of a network that turns pictures into maps of features, made ready to run."""
+"""The part of a network that turns images into maps of features, made ready to run."""
 
 import difflib
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-SIDE = 256  # of the trial picture: a power of 2 tells a map, which grows with the picture, from one pooled to 7 × 7 cells or 1
+SIDE = 256  # of the trial image: a power of 2 tells a map, which grows with the image, from one pooled to 7 × 7 cells or 1
 
 
 def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tuple[fx.GraphModule, int]:
@@ -29,9 +29,7 @@ def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tup
             trial.run(torch.zeros(1, 3, SIDE, SIDE))
     except Exception as error:  # a trace meets every kind
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(
-            f"backbone must be a convolutional network that takes pictures of any size, but {name} does not: {reason}"
-        ) from None
+        raise ValueError(f"backbone must be a convolutional network that takes images of any size, but {name} does not: {reason}") from None
     last = {SIDE // shape[2]: node for node, shape in trial.shapes.items() if _is_map(shape)}  # the last of every stride
     if not last:
         sides = sorted({shape[2] for shape in trial.shapes.values() if len(shape) == 4 and 1 < shape[2] < SIDE}, reverse=True)

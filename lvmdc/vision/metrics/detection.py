@@ -18,7 +18,7 @@ Interpolation = Literal["area", "11_point"]
 def matches(found: LabelledBoxes, truth: LabelledBoxes, iou: float = 0.5) -> tuple[Tensor, int]:
     """Each predicted box of one class, best score first: 1 right, 0 wrong, −1 it does not count; and how many there are to find.
 
-    A prediction belongs to the true box of its picture that it overlaps most. It is right if that overlap is at least `iou` and no better
+    A prediction belongs to the true box of its image that it overlaps most. It is right if that overlap is at least `iou` and no better
     prediction has taken the box; it does not count if the box is difficult. Difficult boxes need not be found.
 
     >>> truth = LabelledBoxes([0], [0], [[0, 0, 2, 2]])
@@ -28,8 +28,8 @@ def matches(found: LabelledBoxes, truth: LabelledBoxes, iou: float = 0.5) -> tup
     if found.score is None:
         raise ValueError("found must have scores, but found.score is None")
     best = torch.full((len(found),), -1)  # the true box that each overlaps enough, and most
-    for i in truth.picture.unique().tolist():
-        own, right = (found.picture == i).nonzero().flatten(), (truth.picture == i).nonzero().flatten()
+    for i in truth.image.unique().tolist():
+        own, right = (found.image == i).nonzero().flatten(), (truth.image == i).nonzero().flatten()
         if len(own):
             overlap, at = box_iou(found.box[own, None].double(), truth.box[right].double()).max(dim=1)
             best[own] = torch.where(overlap >= iou, right[at], -1)
@@ -93,16 +93,16 @@ def average_precision(
     return values
 
 
-# How well the objects of several classes are found in pictures: CorLoc by class, the recall of proposals, COCO's average precision.
+# How well the objects of several classes are found in images: CorLoc by class, the recall of proposals, COCO's average precision.
 
 LISTS = {"map": "AP", "map_50": "AP50", "map_75": "AP75", "map_small": "AP_small", "map_medium": "AP_medium", "map_large": "AP_large"}
 
 
 def corloc_by_class(found: LabelledBoxes, truth: LabelledBoxes, n_classes: int, iou: float = 0.5) -> Tensor:
-    """(K,) the share of pictures that show class k in which the best predicted box of class k overlaps a true one by at least `iou`.
+    """(K,) the share of images that show class k in which the best predicted box of class k overlaps a true one by at least `iou`.
 
-    A picture without a prediction of the class counts as missed, one whose boxes of the class are all difficult not at all. NaN for a
-    class that no picture shows.
+    An image without a prediction of the class counts as missed, one whose boxes of the class are all difficult not at all. NaN for a
+    class that no image shows.
 
     >>> truth = LabelledBoxes([0, 0, 1], [0, 0, 0], [[0, 0, 2, 2], [4, 4, 6, 6], [0, 0, 2, 2]])
     >>> found = LabelledBoxes([0, 0], [0, 0], [[4, 4, 6, 6], [8, 8, 9, 9]], score=[0.9, 0.1])
@@ -116,17 +116,17 @@ def corloc_by_class(found: LabelledBoxes, truth: LabelledBoxes, n_classes: int, 
     for k in range(n_classes):
         own, right = found.of_label(k), easy.of_label(k)
         hits = []
-        for i in right.picture.unique().tolist():
-            here = own.of_picture(i)
+        for i in right.image.unique().tolist():
+            here = own.of_image(i)
             best = None if len(here) == 0 or here.score is None else here.box[here.score.argmax()]
-            hits.append(best is not None and bool((box_iou(best, right.of_picture(i).box) >= iou).any()))
+            hits.append(best is not None and bool((box_iou(best, right.of_image(i).box) >= iou).any()))
         if hits:
             values[k] = sum(hits) / len(hits)
     return values
 
 
 def box_recall(candidates: Candidates, truth: LabelledBoxes, iou: float = 0.5) -> float:
-    """The share of true boxes that some candidate of their picture overlaps by at least `iou`, difficult ones aside: what proposals allow.
+    """The share of true boxes that some candidate of their image overlaps by at least `iou`, difficult ones aside: what proposals allow.
 
     >>> candidates = Candidates(torch.zeros(2, 1), [1, 1], boxes=[[0, 0, 2, 2], [0, 0, 4, 4]])
     >>> box_recall(candidates, LabelledBoxes([0, 1], [0, 0], [[0, 0, 2, 2], [0, 0, 1, 1]]))
@@ -139,19 +139,19 @@ def box_recall(candidates: Candidates, truth: LabelledBoxes, iou: float = 0.5) -
         raise ValueError("truth must have a box that is not difficult, but it has none")
     first, count = candidates.offsets.tolist(), candidates.counts.tolist()
     hits = 0
-    for i, box in zip(easy.picture.tolist(), easy.box, strict=True):
+    for i, box in zip(easy.image.tolist(), easy.box, strict=True):
         hits += bool((box_iou(candidates.boxes[first[i] : first[i] + count[i]], box.to(candidates.boxes)) >= iou).any())
     return hits / len(easy)
 
 
-def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_pictures: int) -> dict[str, float]:
+def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_images: int) -> dict[str, float]:
     """COCO's precisions by torchmetrics: `AP` over IoU 0.5, 0.55, …, 0.95, `AP50`, `AP75`, and those of small, medium and large ones.
 
     Difficult boxes are crowds to COCO: predictions on them do not count. −1 where there is nothing to find. torchmetrics needs
     pycocotools for it: `pip install 'lvmdc[coco]'`.
 
     >>> truth = LabelledBoxes([0], [0], [[0, 0, 40, 40]])
-    >>> coco_average_precision(LabelledBoxes([0], [0], [[0, 0, 40, 30]], score=[0.9]), truth, n_pictures=1)["AP"]  # doctest: +SKIP
+    >>> coco_average_precision(LabelledBoxes([0], [0], [[0, 0, 40, 30]], score=[0.9]), truth, n_images=1)["AP"]  # doctest: +SKIP
     0.6
     """
     if found.score is None:
@@ -162,9 +162,9 @@ def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_picture
         metric = MeanAveragePrecision(box_format="xyxy", iou_type="bbox")
     except ModuleNotFoundError:
         raise ModuleNotFoundError("COCO's average precision needs pycocotools: pip install 'lvmdc[coco]'") from None
-    metric.warn_on_many_detections = False  # COCO counts the best hundred of a picture, and says so in its name
-    for i in range(n_pictures):
-        guess, right = found.of_picture(i), truth.of_picture(i)
+    metric.warn_on_many_detections = False  # COCO counts the best hundred of an image, and says so in its name
+    for i in range(n_images):
+        guess, right = found.of_image(i), truth.of_image(i)
         assert guess.score is not None
         metric.update(
             [{"boxes": guess.box, "scores": guess.score, "labels": guess.label}],

@@ -75,7 +75,7 @@ def mean_overlap(candidates: Candidates, h_hat: ArrayLike, truth_boxes: ArrayLik
 def corloc(candidates: Candidates, h_hat: ArrayLike, truth_boxes: ArrayLike, iou: float = 0.5) -> float:
     """Correct localisation: the share of samples whose predicted candidate overlaps the true box by at least `iou`.
 
-    CorLoc as PASCAL VOC papers report it is for pictures whose class is known: give it the h that is best for the true class. With
+    CorLoc as PASCAL VOC papers report it is for images whose class is known: give it the h that is best for the true class. With
     the h of a free prediction it counts well-placed boxes of a wrong class too.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""Where the candidates of a picture come from."""
+"""Where the candidates of an image come from."""
 
 from lvmdc.boxes import distinct
 from lvmdc.vision.proposals.base import Proposals

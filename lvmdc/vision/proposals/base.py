@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 class Proposals(ABC):
-    """Where the candidates of a picture come from: the boxes that the latent variable may be.
+    """Where the candidates of an image come from: the boxes that the latent variable may be.
 
-    A source of one's own implements `boxes` and `settings`. The boxes of a picture must depend on the picture, its name and the
+    A source of one's own implements `boxes` and `settings`. The boxes of an image must depend on the image, its name and the
     settings alone, since results are cached under these.
 
     >>> import torch
@@ -25,11 +25,11 @@ class Proposals(ABC):
 
     @abstractmethod
     def boxes(self, image: Image.Image, name: str) -> Tensor:
-        """(m, 4) float32 corners x1, y1, x2, y2 inside the picture, m ≥ 1."""
+        """(m, 4) float32 corners x1, y1, x2, y2 inside the image, m ≥ 1."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything that the boxes depend on beside the picture and its name, as plain values that JSON can write."""
+        """Everything that the boxes depend on beside the image and its name, as plain values that JSON can write."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from lvmdc.storage.arrays import save_arrays
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.file import NamedRows
 from lvmdc.vision.proposals.base import Proposals
 
@@ -21,16 +21,16 @@ OUTSIDE = ("refuse", "clip")
 
 
 class FileProposals(Proposals):
-    """The boxes of each picture from an npz with the arrays `images` (n,), `counts` (n,) and boxes (T, 4).
+    """The boxes of each image from an npz with the arrays `images` (n,), `counts` (n,) and boxes (T, 4).
 
-    `images` names the pictures, `counts` says how many boxes each has, and the boxes are corners x1, y1, x2, y2 in pixels, those of
-    one picture after the other's: what `scripts/make_proposals.py`, or `numpy.savez` alone, writes. A picture that the file does not
+    `images` names the images, `counts` says how many boxes each has, and the boxes are corners x1, y1, x2, y2 in pixels, those of
+    one image after the other's: what `scripts/make_proposals.py`, or `numpy.savez` alone, writes. An image that the file does not
     have is refused by name.
 
     Args:
-        path: the npz; see `NamedRows` for how pictures are found in it.
+        path: the npz; see `NamedRows` for how images are found in it.
         boxes: what the boxes are called in it.
-        outside: what becomes of boxes that reach out of their picture: `refuse`, since boxes for pictures of another size look so, or
+        outside: what becomes of boxes that reach out of their image: `refuse`, since boxes for images of another size look so, or
             `clip` at its edge. A box that lies outside altogether is always refused.
 
     >>> import tempfile
@@ -51,18 +51,18 @@ class FileProposals(Proposals):
             self._digest = hashlib.file_digest(file, "sha256").hexdigest()
 
     @classmethod
-    def for_pictures(cls, pictures: PictureSet, **settings: Any) -> FileProposals:
-        """The proposals of a picture set, every picture of which must be in the file: one that is not is refused before any work.
+    def for_images(cls, images: ImageSet, **settings: Any) -> FileProposals:
+        """The proposals of an image set, every image of which must be in the file: one that is not is refused before any work.
 
         >>> import tempfile
-        >>> pictures = PictureSet([np.zeros((4, 6), np.uint8)], ["cat"], [0], names=["cat.jpg"])
+        >>> images = ImageSet([np.zeros((4, 6), np.uint8)], ["cat"], [0], names=["cat.jpg"])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.savez(f"{folder}/a.npz", images=["cat.jpg"], counts=[1], boxes=[[0, 0, 3, 2]])
-        ...     FileProposals.for_pictures(pictures, path=f"{folder}/a.npz").boxes(pictures.image(0), "cat.jpg")
+        ...     FileProposals.for_images(images, path=f"{folder}/a.npz").boxes(images.image(0), "cat.jpg")
         tensor([[0., 0., 3., 2.]])
         """
         proposals = cls(**settings)
-        for name in pictures.names:
+        for name in images.names:
             proposals._rows.of(name)
         return proposals
 
@@ -73,7 +73,7 @@ class FileProposals(Proposals):
         wrong = (inside != stored).any(dim=1) if self.outside == "refuse" else (inside[:, 2:] <= inside[:, :2]).any(dim=1)
         if bool(wrong.any()):
             i = int(wrong.nonzero()[0])
-            where = f"{self.path}: {self.array} of {name} must lie inside the picture, which is {image.width} by {image.height} pixels"
+            where = f"{self.path}: {self.array} of {name} must lie inside the image, which is {image.width} by {image.height} pixels"
             corners = ", ".join(f"{value:g}" for value in stored[i].tolist())
             clip = "; outside=clip cuts it off at the edge" if bool((inside[i, 2:] > inside[i, :2]).all()) else ""
             raise ValueError(f"{where}, but one is {corners}{clip}")
@@ -85,7 +85,7 @@ class FileProposals(Proposals):
 
 
 def save_proposals(path: str | Path, names: Sequence[str], boxes: Sequence[Tensor]) -> None:
-    """Write the boxes of each picture in the layout that `FileProposals` reads; a reader never sees half a file.
+    """Write the boxes of each image in the layout that `FileProposals` reads; a reader never sees half a file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.proposals.base import Proposals
 
 
@@ -20,14 +20,14 @@ class JitteredBoxes(Proposals):
     """A stand-in for a detector: it reports each known object `per_object` times, a little off; random boxes fill up to `count`.
 
     Every object is treated alike, the labelled one and the bystanders, and the boxes come in random order, so that nothing but
-    the picture tells which is which. What a picture's boxes are follows from its name and `seed`.
+    the image tells which is which. What an image's boxes are follows from its name and `seed`.
 
     Args:
-        objects: picture name → (k, 4) boxes of the objects in it.
-        count: boxes a picture; objects beyond count / per_object are still all reported.
+        objects: image name → (k, 4) boxes of the objects in it.
+        count: boxes an image; objects beyond count / per_object are still all reported.
         per_object: reports of each object.
         jitter: standard deviation of a report's corners, as a part of the object's width and height.
-        height: least and greatest height of a random box, as parts of the picture's.
+        height: least and greatest height of a random box, as parts of the image's.
         aspect: least and greatest width of a random box, as parts of its height; upright ones by default.
 
     >>> proposals = JitteredBoxes({"a": [[10.0, 5.0, 30.0, 55.0]]}, count=20)
@@ -55,21 +55,21 @@ class JitteredBoxes(Proposals):
         self.count, self.per_object, self.jitter, self.height, self.aspect, self.seed = count, per_object, jitter, height, aspect, seed
 
     @classmethod
-    def around(cls, pictures: PictureSet, **settings: Any) -> JitteredBoxes:
-        """The proposals of a picture set that knows its objects, such as `stick_actions`.
+    def around(cls, images: ImageSet, **settings: Any) -> JitteredBoxes:
+        """The proposals of an image set that knows its objects, such as `stick_actions`.
 
         >>> from lvmdc.vision.datasets import stick_actions
-        >>> pictures = stick_actions(per_class=1)
-        >>> JitteredBoxes.around(pictures, count=12).boxes(pictures.image(0), pictures.names[0]).shape
+        >>> images = stick_actions(per_class=1)
+        >>> JitteredBoxes.around(images, count=12).boxes(images.image(0), images.names[0]).shape
         torch.Size([12, 4])
         """
-        if pictures.objects is None:
-            raise ValueError("pictures must know their objects, but pictures.objects is None")
-        return cls(dict(zip(pictures.names, pictures.objects, strict=True)), **settings)
+        if images.objects is None:
+            raise ValueError("images must know their objects, but images.objects is None")
+        return cls(dict(zip(images.names, images.objects, strict=True)), **settings)
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
         if name not in self.objects:
-            raise KeyError(f"objects must have an entry for every picture, but it has none for {name!r}")
+            raise KeyError(f"objects must have an entry for every image, but it has none for {name!r}")
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), np.uint32)
         rng = np.random.default_rng([self.seed, *words.tolist()])
         objects = self.objects[name].numpy()

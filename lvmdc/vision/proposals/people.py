@@ -1,4 +1,4 @@
-"""Where people may be: a trained detector, and the places where pictures have them.
+"""Where people may be: a trained detector, and the places where images have them.
 
 Dalal, Triggs: Histograms of oriented gradients for human detection. CVPR 2005.
 """
@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from lvmdc.boxes import distinct
-from lvmdc.vision.datasets.images import PictureSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.hog import one_opencv_thread
 from lvmdc.vision.proposals.base import Proposals
 
@@ -24,8 +24,8 @@ WINDOW = (64, 128)  # width and height that the detector was trained at
 MARGIN = (0.15, 0.08)  # what a detection has around the person, as parts of its width and height, on each side
 WIDER = 0.3  # added on each side, as a part of the width: arms, handlebars, another pose
 
-# Where people are in pictures, x1 y1 x2 y2 in tenths of width and height, the most useful first. They cover the 600 people annotated in
-# those 408 pictures of VOC 2011 action trainval that `voc_action` leaves out, so that nothing was seen of the pictures that are evaluated:
+# Where people are in images, x1 y1 x2 y2 in tenths of width and height, the most useful first. They cover the 600 people annotated in
+# those 408 images of VOC 2011 action trainval that `voc_action` leaves out, so that nothing was seen of the images that are evaluated:
 # of all boxes with corners on tenths, again and again the one is added that most raises Σ clip((o − 0.35) / 0.3, 0, 1) over them and their
 # mirror images, o being the greatest overlap with a chosen box. tests/vision/proposals/test_people.py derives them anew.
 PLACES = (
@@ -42,19 +42,19 @@ class PeopleBoxes(Proposals):
     """Up to `count` boxes where people may be, in whole pixels.
 
     First the best of what OpenCV's people detector finds at all sizes, distinct ones; then the best of these made wider; then `PLACES`
-    where people often are, which do not look at the picture: the detector knows whole, upright people, and many are neither. With
-    `include_truth` the true box of each picture is one more candidate, as in section 6.2 of the paper, at a place in the order that
-    follows from the picture's name.
+    where people often are, which do not look at the image: the detector knows whole, upright people, and many are neither. With
+    `include_truth` the true box of each image is one more candidate, as in section 6.2 of the paper, at a place in the order that
+    follows from the image's name.
 
     Args:
-        pictures: the data set that has the true boxes; not needed without `include_truth`.
+        images: the data set that has the true boxes; not needed without `include_truth`.
         include_truth: whether the true box is among the candidates; the log says which.
-        count: boxes a picture; a few less where a picture is so small that boxes coincide.
+        count: boxes an image; a few less where an image is so small that boxes coincide.
         detections: of these, the most that the detector gives; 0 leaves it out.
         widened: how many of the best detections come a second time, wider.
         threshold: least score of a detection. The detector's own is 0; a lower one lets it find more, and worse.
-        size: pixels that the picture's longer side is brought to for the detector, which finds people from about 100 pixels on.
-        places: whether `PLACES` fill up to `count`; without them a picture where nobody is found has the whole of it as its one box.
+        size: pixels that the image's longer side is brought to for the detector, which finds people from about 100 pixels on.
+        places: whether `PLACES` fill up to `count`; without them an image where nobody is found has the whole of it as its one box.
 
     >>> PeopleBoxes().boxes(Image.new("RGB", (320, 240)), "a").shape
     torch.Size([20, 4])
@@ -62,7 +62,7 @@ class PeopleBoxes(Proposals):
 
     def __init__(
         self,
-        pictures: PictureSet | None = None,
+        images: ImageSet | None = None,
         include_truth: bool = False,
         count: int = 20,
         detections: int = 5,
@@ -79,9 +79,9 @@ class PeopleBoxes(Proposals):
             raise ValueError(f"size must be at least {max(WINDOW)} pixels, the height of the detector's window, but it is {size}")
         self.count, self.detections, self.widened, self.threshold = count, detections, widened, threshold
         self.size, self.places = size, places
-        self._truth = _true_boxes(pictures) if include_truth else None
+        self._truth = _true_boxes(images) if include_truth else None
         said = "is among its candidates, as in the paper; include_truth=false leaves it out"
-        log.info("the true box of each picture %s", said if include_truth else "is not put among its candidates")
+        log.info("the true box of each image %s", said if include_truth else "is not put among its candidates")
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
         found = self._detections(image)
@@ -131,7 +131,7 @@ def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarra
     >>> boxes.shape, scores.shape
     ((0, 4), (0,))
     """
-    # OpenCV ends the process, without a word, on a picture that is smaller than the window.
+    # OpenCV ends the process, without a word, on an image that is smaller than the window.
     below, right = (max(0, side - have) for side, have in zip(WINDOW[::-1], pixels.shape[:2], strict=True))
     padded = cv2.copyMakeBorder(np.ascontiguousarray(pixels[:, :, ::-1]), 0, below, 0, right, cv2.BORDER_REPLICATE)
     with one_opencv_thread():
@@ -145,24 +145,24 @@ def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarra
 
 
 def _whole_pixels(boxes: np.ndarray, image: Image.Image) -> np.ndarray:
-    """Boxes grown to whole pixels and cut at the edge of the picture; what lies outside it is left out."""
+    """Boxes grown to whole pixels and cut at the edge of the image; what lies outside it is left out."""
     grown = np.concatenate([np.floor(boxes[:, :2] + 1e-6), np.ceil(boxes[:, 2:] - 1e-6)], axis=1)
     inside = np.clip(grown, 0, np.tile(image.size, 2))
     return inside[(inside[:, 2:] > inside[:, :2]).all(axis=1)].astype(np.float32)
 
 
-def _true_boxes(pictures: PictureSet | None) -> dict[str, Tensor]:
-    if pictures is None or pictures.boxes is None:
-        raise ValueError("include_truth needs pictures whose true boxes are known, but there are none; include_truth=false does without")
-    truth = dict(zip(pictures.names, pictures.boxes, strict=True))
-    if len(truth) < len(pictures):
-        raise ValueError("include_truth needs pictures with names that differ, but two have the same")
+def _true_boxes(images: ImageSet | None) -> dict[str, Tensor]:
+    if images is None or images.boxes is None:
+        raise ValueError("include_truth needs images whose true boxes are known, but there are none; include_truth=false does without")
+    truth = dict(zip(images.names, images.boxes, strict=True))
+    if len(truth) < len(images):
+        raise ValueError("include_truth needs images with names that differ, but two have the same")
     return truth
 
 
 def _inserted(boxes: Tensor, truth: dict[str, Tensor], name: str) -> Tensor:
     """The boxes and the true one among them, anywhere: its place must not tell it from the others."""
     if name not in truth:
-        raise ValueError(f"pictures must have the true box of every picture, but they have none of {name!r}")
+        raise ValueError(f"images must have the true box of every image, but they have none of {name!r}")
     at = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % (len(boxes) + 1)
     return torch.cat([boxes[:at], truth[name][None], boxes[at:]])

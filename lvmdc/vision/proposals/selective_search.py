@@ -21,19 +21,19 @@ MODES = {"single": "switchToSingleStrategy", "fast": "switchToSelectiveSearchFas
 class SelectiveSearch(Proposals):
     """OpenCV's selective search: regions of like colour and texture are merged step by step, and the box of each is a candidate.
 
-    The boxes come largest first, without those that a larger one overlaps by more than `overlap`: objects that pictures are taken of are
+    The boxes come largest first, without those that a larger one overlaps by more than `overlap`: objects that images are taken of are
     large, and twenty such boxes hold more of them than twenty of all. (OpenCV's own order is drawn anew at every call, and not used.)
 
     Args:
-        max_boxes: boxes a picture, at most.
-        min_size: least width and height of a box, as a part of the picture's shorter side.
+        max_boxes: boxes an image, at most.
+        min_size: least width and height of a box, as a part of the image's shorter side.
         overlap: intersection over union above which the smaller of two boxes is left out.
-        size: pixels that the picture's longer side is brought to; the time grows with their square.
+        size: pixels that the image's longer side is brought to; the time grows with their square.
         mode: single, fast or quality, in rising number of boxes and time.
 
-    >>> picture = np.full((60, 80, 3), 255, np.uint8)
-    >>> picture[20:50, 10:40] = (200, 30, 30)
-    >>> SelectiveSearch(size=80).boxes(Image.fromarray(picture), "a").tolist()
+    >>> image = np.full((60, 80, 3), 255, np.uint8)
+    >>> image[20:50, 10:40] = (200, 30, 30)
+    >>> SelectiveSearch(size=80).boxes(Image.fromarray(image), "a").tolist()
     [[0.0, 0.0, 80.0, 60.0], [8.0, 18.0, 42.0, 52.0], [11.0, 21.0, 39.0, 49.0]]
     """
 
@@ -41,7 +41,7 @@ class SelectiveSearch(Proposals):
         if max_boxes < 1:
             raise ValueError(f"max_boxes must be at least 1, but it is {max_boxes}")
         if not 0 <= min_size < 1:
-            raise ValueError(f"min_size must lie in [0, 1), a part of the picture's shorter side, but it is {min_size}")
+            raise ValueError(f"min_size must lie in [0, 1), a part of the image's shorter side, but it is {min_size}")
         if not 0 < overlap <= 1:
             raise ValueError(f"overlap must lie in (0, 1], but it is {overlap}")
         if size < 16:

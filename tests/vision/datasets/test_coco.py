@@ -9,10 +9,10 @@ from lvmdc.vision.datasets import coco
 
 
 def write(path, change=None):
-    """Four pictures of 10 by 8 pixels: 1 shows two cats, 2 a dog and a cat, 3 nothing, 4 a dog."""
-    (path / "pictures").mkdir(exist_ok=True)
+    """Four images of 10 by 8 pixels: 1 shows two cats, 2 a dog and a cat, 3 nothing, 4 a dog."""
+    (path / "images").mkdir(exist_ok=True)
     for i in range(1, 5):
-        Image.new("RGB", (10, 8)).save(path / "pictures" / f"{i}.png")
+        Image.new("RGB", (10, 8)).save(path / "images" / f"{i}.png")
     content = {
         "images": [{"id": i, "file_name": f"{i}.png", "width": 10, "height": 8} for i in range(1, 5)],
         "categories": [{"id": 9, "name": "dog"}, {"id": 5, "name": "cat"}, {"id": 7, "name": "bird"}],
@@ -28,27 +28,27 @@ def write(path, change=None):
     if change is not None:
         change(content)
     (path / "a.json").write_text(json.dumps(content))
-    return path / "a.json", path / "pictures"
+    return path / "a.json", path / "images"
 
 
-def test_pictures_of_one_category_are_taken_with_its_largest_box(tmp_path, caplog):
+def test_images_of_one_category_are_taken_with_its_largest_box(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="lvmdc"):
-        pictures = coco(*write(tmp_path))
-    assert pictures.names == ["1.png", "4.png"]
-    assert pictures.classes == ["dog", "cat"]  # in the order of the file; no bird is left
-    assert pictures.y.tolist() == [1, 0]
-    assert torch.equal(pictures.boxes, torch.tensor([[1.0, 1, 5, 4], [5, 5, 10, 8]]))  # the second is cut at the edge
-    assert "2 of 4 pictures are left out" in caplog.text
-    assert pictures.image(0).size == (10, 8)
+        images = coco(*write(tmp_path))
+    assert images.names == ["1.png", "4.png"]
+    assert images.classes == ["dog", "cat"]  # in the order of the file; no bird is left
+    assert images.y.tolist() == [1, 0]
+    assert torch.equal(images.boxes, torch.tensor([[1.0, 1, 5, 4], [5, 5, 10, 8]]))  # the second is cut at the edge
+    assert "2 of 4 images are left out" in caplog.text
+    assert images.image(0).size == (10, 8)
 
 
-def test_pictures_lie_beside_the_file_unless_told(tmp_path):
+def test_images_lie_beside_the_file_unless_told(tmp_path):
     file, directory = write(tmp_path)
     beside = file.rename(directory / "a.json")
     assert len(coco(beside)) == 2
 
 
-def test_a_picture_whose_boxes_have_no_area_is_left_out(tmp_path):
+def test_a_image_whose_boxes_have_no_area_is_left_out(tmp_path):
     assert coco(*write(tmp_path, lambda c: c["annotations"][4].update(bbox=[1, 1, 0, 3]))).names == ["1.png"]
 
 
@@ -69,13 +69,13 @@ def _rename(content):
         (lambda c: c["images"][2].update(id=1), "images must have ids that differ"),
         (lambda c: c["annotations"][2].update(bbox=[1, 2, 3]), "annotation 3 must have a bbox of four numbers"),
         (lambda c: c["annotations"][2].pop("bbox"), "annotation 3 must have a bbox of four numbers"),
-        (lambda c: c["annotations"][4].update(bbox=[1, 1, 20, 2]), r"4\.png: the box .* must lie inside the picture, which is 10 by 8"),
+        (lambda c: c["annotations"][4].update(bbox=[1, 1, 20, 2]), r"4\.png: the box .* must lie inside the image, which is 10 by 8"),
         (lambda c: c["annotations"][4].update(bbox=[-1, 1, 0.5, 2]), "outside its edge"),
         (
             lambda c: c["images"][0].update(width=8, height=10),
-            r"1\.png is 10 by 8 pixels, but its annotations are for a picture of 8 by 10",
+            r"1\.png is 10 by 8 pixels, but its annotations are for an image of 8 by 10",
         ),
-        (lambda c: c.update(annotations=[]), "has no picture whose annotations are all of one category"),
+        (lambda c: c.update(annotations=[]), "has no image whose annotations are all of one category"),
     ],
 )
 def test_annotations_that_do_not_fit_are_refused(tmp_path, change, message):
@@ -92,9 +92,9 @@ def test_bad_json_is_refused_with_its_line(tmp_path):
 
 def test_missing_files_are_named(tmp_path):
     file, directory = write(tmp_path, _rename)
-    with pytest.raises(FileNotFoundError, match=r"gone\.png, which does not exist \(1 of 2 pictures are missing\)"):
+    with pytest.raises(FileNotFoundError, match=r"gone\.png, which does not exist \(1 of 2 images are missing\)"):
         coco(file, directory)
     with pytest.raises(FileNotFoundError, match=r"b\.json does not exist"):
         coco(tmp_path / "b.json")
-    with pytest.raises(FileNotFoundError, match=r"the folder of pictures .*none does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"the folder of images .*none does not exist"):
         coco(file, tmp_path / "none")

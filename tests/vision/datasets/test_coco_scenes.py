@@ -9,19 +9,19 @@ from test_coco import write
 from lvmdc.vision.datasets import coco_scenes
 
 
-def test_every_picture_has_the_labels_and_boxes_of_all_its_categories(tmp_path, caplog):
+def test_every_image_has_the_labels_and_boxes_of_all_its_categories(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         scenes = coco_scenes(*write(tmp_path))
     assert scenes.classes == ["dog", "cat"]  # in the order of the file; no bird is annotated
     assert scenes.labels.tolist() == [[-1, 1], [1, 1], [-1, -1], [1, -1]]
-    assert scenes.truth.of_picture(0).box.tolist() == [[0, 0, 2, 2], [1, 1, 5, 4]]
-    assert scenes.truth.of_picture(3).difficult.tolist() == [False, True]  # the second is a crowd
-    assert scenes.truth.of_picture(3).box[0].tolist() == [5, 5, 10, 8]  # cut at the edge
+    assert scenes.truth.of_image(0).box.tolist() == [[0, 0, 2, 2], [1, 1, 5, 4]]
+    assert scenes.truth.of_image(3).difficult.tolist() == [False, True]  # the second is a crowd
+    assert scenes.truth.of_image(3).box[0].tolist() == [5, 5, 10, 8]  # cut at the edge
     assert scenes.division is None
-    assert "4 pictures, 6 boxes of 2 categories, 1 of them crowds" in caplog.text
+    assert "4 images, 6 boxes of 2 categories, 1 of them crowds" in caplog.text
 
 
-def test_a_picture_is_opened_once_however_many_boxes_it_has(tmp_path, monkeypatch):
+def test_a_image_is_opened_once_however_many_boxes_it_has(tmp_path, monkeypatch):
     places, opened, reading = write(tmp_path), [], Image.open
     monkeypatch.setattr(Image, "open", lambda file, **kinds: opened.append(file) or reading(file, **kinds))
     coco_scenes(*places)
@@ -36,7 +36,7 @@ def test_a_category_that_only_a_crowd_shows_is_not_told(tmp_path):
 def test_a_box_without_an_area_tells_what_is_there_and_not_where(tmp_path):
     scenes = coco_scenes(*write(tmp_path, lambda c: c["annotations"][2].update(bbox=[1, 1, 0, 3])))
     assert scenes.labels[1].tolist() == [1, 1]
-    assert scenes.truth.of_picture(1).label.tolist() == [0]
+    assert scenes.truth.of_image(1).label.tolist() == [0]
 
 
 def test_a_second_file_is_the_test_part(tmp_path):
@@ -48,7 +48,7 @@ def test_a_second_file_is_the_test_part(tmp_path):
     assert torch.equal(scenes.labels[:4], scenes.labels[4:])  # by name, whatever the order in the file
 
 
-def _no_pictures(content):
+def _no_images(content):
     content["images"], content["annotations"] = [], []
 
 
@@ -57,9 +57,9 @@ def _no_pictures(content):
     [
         (lambda c: c["annotations"][2].update(image_id=77), "annotation 3 names the image 77"),
         (lambda c: c["annotations"][2].update(bbox=[1, 2, 3]), "annotation 3 must have a bbox of four numbers"),
-        (lambda c: c["annotations"][4].update(bbox=[1, 1, 20, 2]), r"4\.png: the box .* must lie inside the picture"),
+        (lambda c: c["annotations"][4].update(bbox=[1, 1, 20, 2]), r"4\.png: the box .* must lie inside the image"),
         (lambda c: c.update(annotations=[]), "has no annotation, so that there is nothing to learn"),
-        (_no_pictures, "must have pictures in its list 'images'"),
+        (_no_images, "must have images in its list 'images'"),
     ],
 )
 def test_annotations_that_do_not_fit_are_refused(tmp_path, change, message):

@@ -29,20 +29,20 @@ GOOD = ("cat/1.png,cat,0,0,8,6", "cat/2 b.JPG,cat,1,2,3.5,4", "dog/é.png,dog,2,
 
 
 def test_a_folder_without_a_table_has_no_boxes(pets):
-    pictures = folder(pets)
-    assert pictures.classes == ["cat", "dog"]
-    assert pictures.names == ["cat/1.png", "cat/2 b.JPG", "dog/é.png"]
-    assert pictures.y.tolist() == [0, 0, 1]
-    assert pictures.boxes is None
-    assert pictures.image(2).size == (8, 6)
+    images = folder(pets)
+    assert images.classes == ["cat", "dog"]
+    assert images.names == ["cat/1.png", "cat/2 b.JPG", "dog/é.png"]
+    assert images.y.tolist() == [0, 0, 1]
+    assert images.boxes is None
+    assert images.image(2).size == (8, 6)
 
 
-def test_boxes_are_found_beside_the_pictures_in_any_order(pets):
+def test_boxes_are_found_beside_the_images_in_any_order(pets):
     table(pets, *reversed(GOOD))
     assert torch.equal(folder(pets).boxes, torch.tensor([[0.0, 0, 8, 6], [1, 2, 3.5, 4], [2, 2, 4, 4]]))
 
 
-def test_a_table_elsewhere_may_name_pictures_from_its_own_folder(pets):
+def test_a_table_elsewhere_may_name_images_from_its_own_folder(pets):
     rows = [f"{pets.name}/{row}" for row in GOOD]
     assert folder(pets, table(pets.parent, *rows, name="elsewhere.csv")).boxes is not None
     assert folder(str(pets), str(table(pets.parent, *GOOD, name="plain.csv"))).boxes is not None
@@ -55,7 +55,7 @@ def test_a_table_from_a_spreadsheet_or_a_mac_is_read(pets):
     assert folder(pets).boxes[2].tolist() == [2, 2, 4, 4]
 
 
-def test_a_box_lies_in_the_upright_picture(pets):
+def test_a_box_lies_in_the_upright_image(pets):
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new("RGB", (8, 6)).save(pets / "cat" / "1.png", exif=exif)
@@ -78,17 +78,17 @@ def test_hidden_files_and_other_files_are_left_aside(pets, caplog):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (GOOD[:2], r"must have a row for every picture, but it has none for dog/é\.png$"),
-        (GOOD[:1], r"none for cat/2 b\.JPG, nor for 1 other pictures"),
-        ((*GOOD, "cat/9.png,cat,0,0,1,1"), r"boxes\.csv, line 5: there is no picture 'cat/9\.png' in "),
-        ((*GOOD, "../../secret.png,cat,0,0,1,1"), r"line 5: there is no picture '\.\./\.\./secret\.png'"),
+        (GOOD[:2], r"must have a row for every image, but it has none for dog/é\.png$"),
+        (GOOD[:1], r"none for cat/2 b\.JPG, nor for 1 other images"),
+        ((*GOOD, "cat/9.png,cat,0,0,1,1"), r"boxes\.csv, line 5: there is no image 'cat/9\.png' in "),
+        ((*GOOD, "../../secret.png,cat,0,0,1,1"), r"line 5: there is no image '\.\./\.\./secret\.png'"),
         ((*GOOD, "cat/1.png,cat,0,0,1,1"), r"line 5: cat/1\.png has a second row"),
         ((*GOOD, ",cat,0,0,1,1"), "line 5: the column 'image' is empty"),
         (
             ("cat/1.png,cat,0,0,9,6", *GOOD[1:]),
-            r"line 2: cat/1\.png: the box 0, 0, 9, 6 must lie inside the picture, which is 8 by 6 pixels",
+            r"line 2: cat/1\.png: the box 0, 0, 9, 6 must lie inside the image, which is 8 by 6 pixels",
         ),
-        (("cat/1.png,cat,-1,0,8,6", *GOOD[1:]), "must lie inside the picture"),
+        (("cat/1.png,cat,-1,0,8,6", *GOOD[1:]), "must lie inside the image"),
         (("cat/1.png,cat,5,0,5,6", *GOOD[1:]), r"line 2: cat/1\.png: the box must have x2 > x1 and y2 > y1, but it is 5, 0, 5, 6"),
         (("cat/1.png,cat,0,4,5,3", *GOOD[1:]), "x2 > x1 and y2 > y1"),
         (("cat/1.png,cat,0,0,wide,6", *GOOD[1:]), r"line 2: cat/1\.png: x2 must be a number, but it is 'wide'"),
@@ -130,11 +130,11 @@ def test_missing_and_empty_folders_are_refused_by_name(tmp_path, pets):
     with pytest.raises(ValueError, match="cat holds files only"):
         folder(pets / "cat")
     (pets / "fish").mkdir()
-    with pytest.raises(ValueError, match=r"class folder .*fish holds no picture"):
+    with pytest.raises(ValueError, match=r"class folder .*fish holds no image"):
         folder(pets)
 
 
-def test_a_file_that_is_no_picture_is_found_at_the_door(pets):
+def test_a_file_that_is_no_image_is_found_at_the_door(pets):
     (pets / "dog" / "bad.png").write_bytes(b"no")
-    with pytest.raises(ValueError, match=r"bad\.png cannot be read as a picture: it is not a picture"):
+    with pytest.raises(ValueError, match=r"bad\.png cannot be read as an image: it is not an image"):
         folder(pets)

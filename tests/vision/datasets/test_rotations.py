@@ -14,9 +14,9 @@ from lvmdc.vision.datasets.rotated_digits import ROTATIONS, read_idx, turned
 
 
 def test_turning_is_counter_clockwise_about_the_middle():
-    picture = np.random.default_rng(0).random((1, 9, 9)).astype(np.float32)
-    assert np.allclose(turned(picture, 90)[0], np.rot90(picture[0]), atol=1e-5)
-    assert np.allclose(turned(np.repeat(picture, 2, 0), np.array([0.0, 180.0]))[1], picture[0, ::-1, ::-1], atol=1e-5)
+    image = np.random.default_rng(0).random((1, 9, 9)).astype(np.float32)
+    assert np.allclose(turned(image, 90)[0], np.rot90(image[0]), atol=1e-5)
+    assert np.allclose(turned(np.repeat(image, 2, 0), np.array([0.0, 180.0]))[1], image[0, ::-1, ::-1], atol=1e-5)
 
 
 def test_eleven_angles_from_minus_sixty_to_sixty():
@@ -52,11 +52,11 @@ def test_pairs_of_digits_are_told_apart(pair):
 
 def test_digits_repeat_by_seed_and_those_that_come_again_share_a_group():
     one, two, other = (rotated_digits(seed=s, per_class=200) for s in (0, 0, 1))
-    assert np.array_equal(one.pictures, two.pictures)
-    assert not np.array_equal(one.pictures, other.pictures)
+    assert np.array_equal(one.images, two.images)
+    assert not np.array_equal(one.images, other.images)
     assert len(set(one.groups.tolist())) < 400  # a class has fewer than 200 digits
     part = one.subset([3, 1])
-    assert np.array_equal(part.pictures[0], one.pictures[3])
+    assert np.array_equal(part.images[0], one.images[3])
 
 
 def test_pair_that_is_none_is_refused():
@@ -72,7 +72,7 @@ def idx(array: np.ndarray) -> bytes:
 
 @pytest.fixture
 def digits(tmp_path) -> Path:
-    """Idx files like MNIST's, of 40 and 20 noisy pictures; the test part is compressed."""
+    """Idx files like MNIST's, of 40 and 20 noisy images; the test part is compressed."""
     rng = np.random.default_rng(0)
     for part, n, suffix in (("train", 40, ""), ("t10k", 20, ".gz")):
         files = {"images-idx3": rng.integers(0, 256, (n, 28, 28)), "labels-idx1": np.arange(n) % 10}
@@ -89,7 +89,7 @@ def test_mnist_is_read_plain_and_compressed_and_divided_as_it_came(digits):
     assert torch.bincount(found.y[found.division[0]]).tolist() == [3, 3]
     assert len(mnist(digits, pair=(3, 8), per_class=None)) == 12
     upright = read_idx(digits / "train-images-idx3-ubyte")[3] / 255
-    assert np.allclose(found.pictures[0], turned(upright[None].astype(np.float32), ROTATIONS[int(found.h[0])])[0], atol=1e-5)
+    assert np.allclose(found.images[0], turned(upright[None].astype(np.float32), ROTATIONS[int(found.h[0])])[0], atol=1e-5)
 
 
 def test_damaged_idx_files_are_refused_by_name(digits):

@@ -21,9 +21,9 @@ def scenes():
 def test_the_defaults_hold_one_to_four_digits_that_do_not_overlap(scenes):
     truth = scenes.truth
     assert len(scenes) == 200
-    assert set(torch.bincount(truth.picture).tolist()) == {1, 2, 3, 4}
+    assert set(torch.bincount(truth.image).tolist()) == {1, 2, 3, 4}
     for i in range(len(scenes)):
-        boxes = truth.of_picture(i).box
+        boxes = truth.of_image(i).box
         assert float((box_iou(boxes, boxes) - torch.eye(len(boxes))).abs().max()) == 0
     assert float(truth.box.min()) >= 0
     assert float(truth.box.max()) <= 96
@@ -32,17 +32,17 @@ def test_the_defaults_hold_one_to_four_digits_that_do_not_overlap(scenes):
 
 def test_labels_say_which_digits_are_shown_and_no_more(scenes):
     for i in range(len(scenes)):
-        shown = set(scenes.truth.of_picture(i).label.tolist())
+        shown = set(scenes.truth.of_image(i).label.tolist())
         assert scenes.labels[i].tolist() == [1 if k in shown else -1 for k in range(6)]
-    assert any(len(scenes.truth.of_picture(i)) > len(scenes.shown(i)) for i in range(len(scenes)))  # a class that comes twice
+    assert any(len(scenes.truth.of_image(i)) > len(scenes.shown(i)) for i in range(len(scenes)))  # a class that comes twice
     assert bool(((scenes.labels == 1).float().mean(dim=0) < 0.5).all())
 
 
 def test_digits_lie_in_their_boxes_without_clutter():
-    scenes, (strokes, labels) = digit_scenes(n_pictures=4, background=0.0, fragments=0, noise=0.0), handwritten()
+    scenes, (strokes, labels) = digit_scenes(n_images=4, background=0.0, fragments=0, noise=0.0), handwritten()
     for i in range(4):
         rest = scenes.sources[i].copy()
-        for (x1, y1, x2, y2), k in zip(scenes.truth.of_picture(i).box.long().tolist(), scenes.truth.of_picture(i).label, strict=True):
+        for (x1, y1, x2, y2), k in zip(scenes.truth.of_image(i).box.long().tolist(), scenes.truth.of_image(i).label, strict=True):
             small = np.asarray(scenes.image(i).convert("L").crop((x1, y1, x2, y2)).resize((8, 8), 4), float).ravel()
             like = [np.corrcoef(small, s.ravel())[0, 1] for s in strokes]
             assert max(like) > 0.9
@@ -52,7 +52,7 @@ def test_digits_lie_in_their_boxes_without_clutter():
 
 
 def test_a_larger_set_begins_with_the_smaller_one_and_another_seed_gives_others(scenes):
-    small, other = digit_scenes(n_pictures=5), digit_scenes(n_pictures=5, seed=1)
+    small, other = digit_scenes(n_images=5), digit_scenes(n_images=5, seed=1)
     for i in range(5):
         assert np.array_equal(small.sources[i], scenes.sources[i])
         assert not np.array_equal(small.sources[i], other.sources[i])
@@ -65,7 +65,7 @@ def test_windows_find_nearly_every_digit(scenes):
     assert box_recall(candidates, part.truth) == 1.0
 
 
-def test_the_embedded_digits_of_one_a_picture_did_not_change():
+def test_the_embedded_digits_of_one_a_image_did_not_change():
     assert cluttered_digits(per_class=2).digest(3) == "7262a3adb8b0e4a1b212965defa5558dc9339027fcf91d0b6c9ef60c6f7a518f"
 
 
@@ -73,8 +73,8 @@ def test_the_embedded_digits_of_one_a_picture_did_not_change():
     ("changed", "message"),
     [
         ({"digits": (1,)}, "digits must be two or more"),
-        ({"n_pictures": 0}, "n_pictures must be at least 1"),
-        ({"n_pictures": 1000}, "are used up after"),
+        ({"n_images": 0}, "n_images must be at least 1"),
+        ({"n_images": 1000}, "are used up after"),
         ({"most": 0}, "most must be at least 1"),
         ({"digit_size": (28, 97)}, "digit_size must be"),
         ({"fragments": -1}, "fragments must not be negative"),
@@ -84,13 +84,13 @@ def test_the_embedded_digits_of_one_a_picture_did_not_change():
 )
 def test_settings_that_cannot_be_drawn_are_refused(changed, message):
     with pytest.raises(ValueError, match=message):
-        digit_scenes(**({"n_pictures": 1} | changed))
+        digit_scenes(**({"n_images": 1} | changed))
 
 
 def test_a_subset_takes_its_boxes_along(scenes):
     part = scenes.subset([7, 3])
     assert part.names == ["scene 7", "scene 3"]
-    assert torch.equal(part.truth.of_picture(1).box, scenes.truth.of_picture(3).box)
+    assert torch.equal(part.truth.of_image(1).box, scenes.truth.of_image(3).box)
     assert torch.equal(part.labels, scenes.labels[[7, 3]])
 
 
@@ -101,10 +101,10 @@ def test_parts_are_disjoint_and_whole_and_folds_differ(scenes):
     assert not torch.equal(train, split_scenes(scenes, fold=1)[0])
 
 
-def test_pictures_that_came_divided_stay_so_and_a_class_must_be_in_both_parts():
+def test_images_that_came_divided_stay_so_and_a_class_must_be_in_both_parts():
     scenes = SceneSet([PICTURE] * 3, ["cat"], [[1], [1], [-1]], division=[1, 0, 1])
     assert [part.tolist() for part in split_scenes(scenes)] == [[1], [0, 2]]
-    with pytest.raises(ValueError, match="the training part has no picture that shows 'cat'"):
+    with pytest.raises(ValueError, match="the training part has no image that shows 'cat'"):
         split_scenes(SceneSet([PICTURE] * 2, ["cat"], [[-1], [1]], division=[0, 1]))
     with pytest.raises(ValueError, match="fraction must lie between"):
         split_scenes(SceneSet([PICTURE] * 2, ["cat"], [[1], [1]]), fraction=1.0)
@@ -115,8 +115,8 @@ def test_pictures_that_came_divided_stay_so_and_a_class_must_be_in_both_parts():
     [
         ({"labels": [[1]]}, r"labels must have shape \(2, 1\)"),
         ({"labels": [[1], [2]]}, "labels must hold 1, 0 and"),
-        ({"labels": [[1], [1]], "truth": LabelledBoxes([2], [0], [[0, 0, 1, 1]])}, "a picture or class beyond them"),
-        ({"labels": [[1], [1]], "division": [0]}, "division must have one entry for each of the 2 pictures"),
+        ({"labels": [[1], [1]], "truth": LabelledBoxes([2], [0], [[0, 0, 1, 1]])}, "an image or class beyond them"),
+        ({"labels": [[1], [1]], "division": [0]}, "division must have one entry for each of the 2 images"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message):

@@ -10,7 +10,7 @@ from lvmdc.vision.metrics import class_error, recall
 from lvmdc.vision.proposals import JitteredBoxes
 
 
-def test_the_same_seed_gives_the_same_pictures_and_another_gives_others():
+def test_the_same_seed_gives_the_same_images_and_another_gives_others():
     one, two, other = (stick_actions(seed=s, per_class=1) for s in (5, 5, 6))
     assert all(np.array_equal(a, b) for a, b in zip(one.sources, two.sources, strict=True))
     assert torch.equal(one.boxes, two.boxes)
@@ -23,9 +23,9 @@ def test_a_larger_set_begins_with_the_smaller_one():
         assert np.array_equal(small.sources[k], large.sources[2 * k])
 
 
-def test_the_acting_person_is_the_first_object_and_all_lie_in_the_picture():
-    pictures = stick_actions(per_class=3)
-    for box, objects in zip(pictures.boxes, pictures.objects, strict=True):
+def test_the_acting_person_is_the_first_object_and_all_lie_in_the_image():
+    images = stick_actions(per_class=3)
+    for box, objects in zip(images.boxes, images.objects, strict=True):
         assert torch.equal(objects[0], box)
         assert len(objects) == 3
         assert bool((objects >= 0).all())
@@ -33,8 +33,8 @@ def test_the_acting_person_is_the_first_object_and_all_lie_in_the_picture():
 
 
 def test_the_true_box_is_tight_about_a_person_without_props():
-    pictures = stick_actions(per_class=4, bystanders=0, clutter=0, background=0.0, noise=0.0)
-    walking = pictures.subset(pictures.y == pictures.classes.index("walking"))
+    images = stick_actions(per_class=4, bystanders=0, clutter=0, background=0.0, noise=0.0)
+    walking = images.subset(images.y == images.classes.index("walking"))
     for i in range(len(walking)):
         rows, columns = np.nonzero(walking.sources[i])
         ink = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
@@ -43,20 +43,20 @@ def test_the_true_box_is_tight_about_a_person_without_props():
 
 @pytest.mark.slow
 def test_the_true_box_tells_the_action_and_a_random_one_does_not():
-    pictures = stick_actions(per_class=24)
-    candidates = build_candidates(pictures, JitteredBoxes.around(pictures), HOG(size=(48, 64)), progress=False)
+    images = stick_actions(per_class=24)
+    candidates = build_candidates(images, JitteredBoxes.around(images), HOG(size=(48, 64)), progress=False)
     assert candidates.counts.tolist() == [20] * 240
-    truth, overlap = true_candidate(candidates, pictures.boxes)
-    assert recall(candidates, pictures.boxes, iou=0.6) == 1.0
+    truth, overlap = true_candidate(candidates, images.boxes)
+    assert recall(candidates, images.boxes, iou=0.6) == 1.0
     assert 0.7 < float(overlap.mean()) < 0.99
     assert len(truth.unique()) == 20  # the place in the list tells nothing
     chance = torch.from_numpy(np.random.default_rng(0).integers(0, 20, 240))
-    train, test = split_by_class(pictures.y)
+    train, test = split_by_class(images.y)
     errors = []
     for h in (truth, chance):
         x = candidates.select(h).features.numpy()
-        model = LogisticRegression(max_iter=200).fit(x[train], pictures.y[train])
-        errors.append(class_error(pictures.y[test], model.predict(x[test])))
+        model = LogisticRegression(max_iter=200).fit(x[train], images.y[train])
+        errors.append(class_error(images.y[test], model.predict(x[test])))
     assert errors[0] < 0.2
     assert errors[1] > 0.7
 

@@ -9,12 +9,12 @@ from PIL import Image
 from lvmdc.vision.datasets import split_scenes, voc_detection
 
 
-def write(path: Path, pictures, lists) -> Path:
-    """A devkit of year 2007: picture → objects as (name, xmin, ymin, xmax, ymax, *flags); list → pictures."""
+def write(path: Path, images, lists) -> Path:
+    """A devkit of year 2007: image → objects as (name, xmin, ymin, xmax, ymax, *flags); list → images."""
     root = path / "VOC2007"
     for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
         (root / folder).mkdir(parents=True)
-    for name, objects in pictures.items():
+    for name, objects in images.items():
         Image.new("RGB", SIZE).save(root / "JPEGImages" / f"{name}.jpg")
         inside = ""
         for kind, *corners in objects:
@@ -28,7 +28,7 @@ def write(path: Path, pictures, lists) -> Path:
     return path
 
 
-PICTURES = {
+IMAGES = {
     "000001": [("dog", 1, 2, 20, 30), ("person", 5, 5, 40, 30, "truncated"), ("dog", 21, 1, 30, 9)],
     "000002": [("person", 1, 1, 10, 10, "difficult")],
     "000003": [("cow", 3, 3, 9, 9), ("person", 3, 3, 9, 9, "difficult", "truncated"), ("person", 1, 1, 5, 5)],
@@ -39,28 +39,28 @@ LISTS = {"trainval": ["000001", "000002", "000004"], "test": ["000003"]}
 
 @pytest.fixture
 def devkit(tmp_path):
-    return write(tmp_path, PICTURES, LISTS)
+    return write(tmp_path, IMAGES, LISTS)
 
 
-def test_pictures_come_in_their_parts_with_all_objects_and_flags(devkit, caplog):
+def test_images_come_in_their_parts_with_all_objects_and_flags(devkit, caplog):
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         scenes = voc_detection(devkit)
     assert scenes.classes == ["cow", "dog", "person"]
     assert scenes.names == ["000001.jpg", "000002.jpg", "000004.jpg", "000003.jpg"]
     assert scenes.division.tolist() == [0, 0, 0, 1]
     assert scenes.labels.tolist() == [[-1, 1, 1], [-1, -1, 0], [-1, -1, -1], [1, -1, 1]]
-    assert scenes.truth.of_picture(0).box.tolist() == [[0, 1, 20, 30], [4, 4, 40, 30], [20, 0, 30, 9]]  # VOC counts pixels from 1
-    assert scenes.truth.of_picture(3).difficult.tolist() == [False, True, False]
-    assert "4 pictures, 7 boxes of 3 classes, 2 of them difficult, 2 truncated" in caplog.text
+    assert scenes.truth.of_image(0).box.tolist() == [[0, 1, 20, 30], [4, 4, 40, 30], [20, 0, 30, 9]]  # VOC counts pixels from 1
+    assert scenes.truth.of_image(3).difficult.tolist() == [False, True, False]
+    assert "4 images, 7 boxes of 3 classes, 2 of them difficult, 2 truncated" in caplog.text
     assert scenes.image(1).size == SIZE
 
 
 def test_truncated_objects_may_count_as_difficult_ones(devkit, caplog):
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         scenes = voc_detection(devkit, truncated="difficult")
-    assert scenes.truth.of_picture(0).difficult.tolist() == [False, True, False]
-    assert scenes.truth.of_picture(3).difficult.tolist() == [False, True, False]
-    assert scenes.labels[:, 2].tolist() == [0, 0, -1, 1]  # of the first picture's person no more is told
+    assert scenes.truth.of_image(0).difficult.tolist() == [False, True, False]
+    assert scenes.truth.of_image(3).difficult.tolist() == [False, True, False]
+    assert scenes.labels[:, 2].tolist() == [0, 0, -1, 1]  # of the first image's person no more is told
     assert "7 boxes of 3 classes, 3 of them difficult, 2 truncated" in caplog.text
     with pytest.raises(ValueError, match="truncated must be one of keep, difficult, but it is 'drop'"):
         voc_detection(devkit, truncated="drop")
@@ -76,7 +76,7 @@ def test_a_part_or_every_annotation_is_one_set(devkit):
 def test_classes_may_be_chosen(devkit):
     scenes = voc_detection(devkit, classes=["person", "sofa"])
     assert scenes.labels.tolist() == [[1, -1], [0, -1], [-1, -1], [1, -1]]
-    with pytest.raises(ValueError, match="the training part has no picture that shows 'sofa'"):
+    with pytest.raises(ValueError, match="the training part has no image that shows 'sofa'"):
         split_scenes(scenes)
 
 
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_named(devkit):
 
 @pytest.mark.real_data
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ, reason="LVMDC_DATA is not set")
-def test_the_devkit_of_2011_has_pictures_of_several_actions():
+def test_the_devkit_of_2011_has_images_of_several_actions():
     path = Path(os.environ["LVMDC_DATA"]) / "VOCdevkit"
     if not (path / "VOC2011").is_dir():
         pytest.skip("no VOC 2011 there")

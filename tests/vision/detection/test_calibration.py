@@ -1,4 +1,4 @@
-"""Probabilities of scores: Platt's likelihood, from pictures that were not learned from."""
+"""Probabilities of scores: Platt's likelihood, from images that were not learned from."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_a_better_score_is_never_less_likely():
     assert float(as_probability(torch.tensor(0.5), found)) == pytest.approx(0.5, abs=1e-3)
 
 
-def test_every_picture_is_scored_by_what_did_not_learn_from_it():
+def test_every_image_is_scored_by_what_did_not_learn_from_it():
     column, seen = torch.tensor([1, -1, 0] * 10), []
 
     def held_out(index):
@@ -50,13 +50,13 @@ def test_every_picture_is_scored_by_what_did_not_learn_from_it():
     assert all((column[part] == 1).sum() == (column[part] == -1).sum() == 2 for part in seen)
 
 
-def test_a_class_in_one_picture_alone_is_calibrated_by_its_own_scores():
+def test_a_class_in_one_image_alone_is_calibrated_by_its_own_scores():
     column, own = torch.tensor([1, -1, -1]), torch.tensor([2.0, -1.0, -3.0])
     assert torch.equal(calibrate(column, own, pytest.fail, 3), platt(own, column == 1))
 
 
 @pytest.mark.slow
-def test_what_is_said_to_be_likely_is_there_in_other_pictures_whatever_its_class():
+def test_what_is_said_to_be_likely_is_there_in_other_images_whatever_its_class():
     """Classes of which one is written far larger than the other, and noise that the detector learns by heart."""
     g = torch.Generator().manual_seed(7)
     parts = [planted(seed=seed, n=120, noise=0.9) for seed in (1, 2)]

@@ -34,7 +34,7 @@ def test_it_points_as_scikit_learns_does_where_the_classes_share_a_covariance():
     assert one @ other / np.linalg.norm(one) / np.linalg.norm(other) > 0.999
 
 
-def test_every_picture_starts_at_its_candidate_of_highest_score_and_large_pictures_count_no_more(problem):
+def test_every_image_starts_at_its_candidate_of_highest_score_and_large_images_count_no_more(problem):
     candidates, column = problem
     contrast = Contrast(candidates)
     scores = (candidates.features @ contrast.direction(column)).reshape(8, 5)

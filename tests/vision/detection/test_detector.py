@@ -6,28 +6,28 @@ from sklearn.base import clone
 from torchvision.ops import box_iou
 
 from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, LabelledBoxes, OverlapLoss, Supervised, ZeroOneLoss
-from lvmdc.vision.detection import Detector, told_candidates
+from lvmdc.vision.detection import Detector, ground_truth_candidates
 from lvmdc.vision.detection.class_problem import balanced, class_learner
 from lvmdc.vision.metrics import average_precision, corloc_by_class
 
 
 def planted(seed=0, n=30, n_classes=3, windows=8, noise=0.3):
-    """Pictures whose objects stand in windows that look like their class; up to two objects of different classes a picture."""
+    """Images whose objects stand in windows that look like their class; up to two objects of different classes an image."""
     g = torch.Generator().manual_seed(seed)
     x = noise * torch.randn(n, windows, n_classes + 2, generator=g)
-    labels, picture, label, place = torch.full((n, n_classes), -1), [], [], []
+    labels, image, label, place = torch.full((n, n_classes), -1), [], [], []
     for i in range(n):
         shown = torch.randperm(n_classes, generator=g)[: 1 + i % 2].tolist()
         for k, j in zip(shown, torch.randperm(windows, generator=g).tolist(), strict=False):
             x[i, j, k] += 2.0
             labels[i, k] = 1
-            picture.append(i)
+            image.append(i)
             label.append(k)
             place.append(j)
     left = torch.arange(windows) * 8.0
     boxes = torch.stack([left, torch.zeros(windows), left + 10, torch.full((windows,), 10.0)], dim=1)
     candidates = Candidates(x.reshape(n * windows, -1), [windows] * n, boxes.repeat(n, 1))
-    return candidates, labels, LabelledBoxes(picture, label, boxes[place])
+    return candidates, labels, LabelledBoxes(image, label, boxes[place])
 
 
 def slacks(candidates, labels, w, p, k, miss, bias=1.0):
@@ -62,7 +62,7 @@ def test_the_objective_of_disc_is_that_of_the_slacks_in_the_docstring(miss):
         assert learner.objective_ == pytest.approx(norms + 3.0 * terms.mean(), abs=1e-4)
 
 
-def test_with_one_candidate_a_picture_it_is_the_two_class_svm():
+def test_with_one_candidate_a_image_it_is_the_two_class_svm():
     g = torch.Generator().manual_seed(1)
     x, labels = torch.randn(20, 3, generator=g), torch.where(torch.arange(20)[:, None] < 9, 1, -1)
     candidates = Candidates(x, [1] * 20, [[0, 0, 1, 1]] * 20)
@@ -99,13 +99,13 @@ def test_what_is_predicted_is_what_suppression_leaves_of_all_candidates():
                 box = candidates.boxes[8 * i + j]
                 if float(scores[8 * i + j, k]) >= 0.2 and all(float(box_iou(box[None], b[None])) <= 0.1 for b in kept):
                     kept.append(box)
-            own = found.of_picture(i).of_label(k)
+            own = found.of_image(i).of_label(k)
             assert own.box.tolist() == [b.tolist() for b in kept[:2]]
     everything = clone(detector).set_params(min_score=0.0, max_boxes=None, overlap=1.0).fit(candidates, labels).predict(candidates)
     assert len(everything) == 30 * 8 * 3
 
 
-def test_a_label_that_is_not_told_leaves_its_picture_out():
+def test_a_label_that_is_not_told_leaves_its_image_out():
     candidates, labels, _ = planted()
     unknown = labels.clone()
     unknown[::3, 0] = 0
@@ -118,7 +118,7 @@ def test_a_label_that_is_not_told_leaves_its_picture_out():
 
 def test_told_places_make_it_fully_supervised():
     candidates, labels, truth = planted(noise=0.8)
-    h = told_candidates(candidates, truth, 3)
+    h = ground_truth_candidates(candidates, truth, 3)
     assert torch.equal(h >= 0, labels == 1)
     told = Detector(LSVM(OverlapLoss(), C=10.0)).fit(candidates, labels, h)
     y = (labels[:, 0] == 1).long()
@@ -129,7 +129,7 @@ def test_told_places_make_it_fully_supervised():
     assert told.learners_[0].objective_ == pytest.approx(supervised.objective_, rel=1e-3)
 
 
-def test_pictures_without_a_class_are_repeated_until_they_are_as_many():
+def test_images_without_a_class_are_repeated_until_they_are_as_many():
     for there in (1, 4, 5, 6, 9):
         column = torch.tensor([1] * there + [0] + [-1] * (10 - there))
         used = balanced(column)
@@ -140,7 +140,7 @@ def test_pictures_without_a_class_are_repeated_until_they_are_as_many():
         assert int(times.max() - times.min()) <= 1
 
 
-def test_a_class_in_most_pictures_is_found_all_the_same():
+def test_a_class_in_most_images_is_found_all_the_same():
     candidates, labels, truth = planted(n=60, n_classes=2)
     assert float((labels == 1).float().mean()) > 0.6
     detector = Detector(DISC(OverlapLoss(), C=10.0)).fit(candidates, labels)
@@ -153,7 +153,7 @@ def test_a_class_that_learned_nothing_is_named():
         Detector(LSVM(ZeroOneLoss(), C=10.0, init="uniform"), start="learner", miss_cost=1.0).fit(candidates, labels)
 
 
-def test_balanced_misses_cost_as_many_as_there_are_pictures_without_the_class():
+def test_balanced_misses_cost_as_many_as_there_are_images_without_the_class():
     candidates, labels, _ = planted()
     detector = Detector(LSVM(C=1.0, init="uniform"), miss_cost="balanced").fit(candidates, labels)
     there = int((labels[:, 0] == 1).sum())
@@ -180,7 +180,7 @@ def test_what_does_not_fit_is_refused():
     candidates, labels, _ = planted()
     with pytest.raises(ValueError, match=r"labels must have shape \(30, K\)"):
         Detector().fit(candidates, labels[:5])
-    with pytest.raises(ValueError, match="a picture that lacks class 1"):
+    with pytest.raises(ValueError, match="an image that lacks class 1"):
         Detector().fit(candidates, torch.ones_like(labels).index_fill(1, torch.tensor([0]), -1).index_fill(0, torch.tensor([0]), 1))
     with pytest.raises(ValueError, match=r"candidates\.boxes is None"):
         Detector().fit(Candidates(candidates.features, candidates.counts), labels)
@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_refused():
         Detector(miss_cost="equal").fit(candidates, labels)
     with pytest.raises(ValueError, match="start must be contrast or learner, but it is 'central'"):
         Detector(start="central").fit(candidates, labels)
-    with pytest.raises(ValueError, match="calibration must be 0, or parts to divide the pictures into, at least 2, but it is 1"):
+    with pytest.raises(ValueError, match="calibration must be 0, or parts to divide the images into, at least 2, but it is 1"):
         Detector(calibration=1).fit(candidates, labels)
     with pytest.raises(ValueError, match="C must be a positive number"):
         Detector(DISC(C=-1.0)).fit(candidates, labels)

@@ -11,8 +11,8 @@ from lvmdc.vision.detection import save_coco
 
 
 def test_what_is_written_is_read_again_the_same(tmp_path):
-    scenes = digit_scenes(n_pictures=6)
-    found = LabelledBoxes(scenes.truth.picture, scenes.truth.label, scenes.truth.box, score=torch.linspace(0, 1, len(scenes.truth)))
+    scenes = digit_scenes(n_images=6)
+    found = LabelledBoxes(scenes.truth.image, scenes.truth.label, scenes.truth.box, score=torch.linspace(0, 1, len(scenes.truth)))
     path = save_coco(tmp_path / "pseudo.json", scenes, found)
     content = json.loads(path.read_text())
     again = coco_scenes(path, content["info"]["images_dir"])
@@ -25,7 +25,7 @@ def test_what_is_written_is_read_again_the_same(tmp_path):
     assert len(coco(path, content["info"]["images_dir"])) == sum(len(scenes.shown(i)) == 1 for i in range(6))
 
 
-def test_pictures_in_files_stay_where_they_are(tmp_path):
+def test_images_in_files_stay_where_they_are(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / "photos" / folder).mkdir(parents=True)
         Image.new("RGB", (6, 4)).save(tmp_path / "photos" / folder / "1.png")
@@ -38,7 +38,7 @@ def test_pictures_in_files_stay_where_they_are(tmp_path):
     assert "score" not in content["annotations"][0]
 
 
-def test_boxes_of_other_pictures_are_refused(tmp_path):
+def test_boxes_of_other_images_are_refused(tmp_path):
     scenes = SceneSet([np.zeros((4, 6), np.uint8)], ["cat"], [[1]])
-    with pytest.raises(ValueError, match="a picture or class beyond them"):
+    with pytest.raises(ValueError, match="an image or class beyond them"):
         save_coco(tmp_path / "p.json", scenes, LabelledBoxes([1], [0], [[0, 0, 1, 1]]))

@@ -9,7 +9,7 @@ from lvmdc.vision.detection import Detector, pseudo_labels, save_coco
 
 @pytest.fixture(scope="module")
 def learned():
-    """Twelve pictures in a row of six windows: two objects of class 0 in the even ones, one of class 1 in each third."""
+    """Twelve images in a row of six windows: two objects of class 0 in the even ones, one of class 1 in each third."""
     g = torch.Generator().manual_seed(0)
     x, labels = 0.1 * torch.randn(12, 6, 3, generator=g), torch.full((12, 2), -1)
     x[::2, 1, 0] += 3.0
@@ -34,7 +34,7 @@ def test_probable_boxes_of_classes_that_are_there_are_added_to_the_best(learned,
     found, predicted = pseudo_labels(detector, candidates, labels, least), detector.predict(candidates)
     for i in range(12):
         for k in range(2):
-            own, all_of = found.of_picture(i).of_label(k), predicted.of_picture(i).of_label(k)
+            own, all_of = found.of_image(i).of_label(k), predicted.of_image(i).of_label(k)
             if labels[i, k] != 1:
                 assert len(own) == 0
                 continue
@@ -49,7 +49,7 @@ def test_second_objects_are_found_and_read_by_pycocotools(learned, tmp_path):
     coco = pytest.importorskip("pycocotools.coco")
     detector, candidates, labels = learned
     found = pseudo_labels(detector, candidates, labels, 0.3)
-    assert sorted(found.of_picture(0).of_label(0).box[:, 0].tolist()) == [8.0, 32.0]
+    assert sorted(found.of_image(0).of_label(0).box[:, 0].tolist()) == [8.0, 32.0]
     scenes = SceneSet([torch.zeros(10, 50, dtype=torch.uint8).numpy()] * 12, ["a", "b"], labels)
     read = coco.COCO(str(save_coco(tmp_path / "p.json", scenes, found)))
     assert len(read.getAnnIds()) == len(found)

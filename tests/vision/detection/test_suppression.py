@@ -15,24 +15,24 @@ def random_boxes(seed, m=200):
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 0.7])
-def test_a_box_is_kept_if_no_better_kept_one_of_its_picture_and_class_overlaps_it(overlap):
+def test_a_box_is_kept_if_no_better_kept_one_of_its_image_and_class_overlaps_it(overlap):
     found = random_boxes(0)
     kept = []
     for j in found.score.argsort(descending=True).tolist():
-        rivals = [k for k in kept if found.picture[k] == found.picture[j] and found.label[k] == found.label[j]]
+        rivals = [k for k in kept if found.image[k] == found.image[j] and found.label[k] == found.label[j]]
         if not rivals or float(box_iou(found.box[j : j + 1], found.box[rivals]).max()) <= overlap:
             kept.append(j)
     result = suppressed(found, overlap)
     assert sorted(result.score.tolist()) == sorted(found.score[kept].tolist())
     for i in range(4):
         for k in range(3):
-            scores = result.of_picture(i).of_label(k).score
+            scores = result.of_image(i).of_label(k).score
             assert scores.tolist() == sorted(scores.tolist(), reverse=True)
 
 
-def test_at_most_so_many_of_a_picture_and_class_are_kept():
+def test_at_most_so_many_of_a_image_and_class_are_kept():
     result = suppressed(random_boxes(1), 0.7, max_boxes=2)
-    groups = (result.picture * 3 + result.label).unique(return_counts=True)[1]
+    groups = (result.image * 3 + result.label).unique(return_counts=True)[1]
     assert groups.tolist() == [2] * 12
 
 

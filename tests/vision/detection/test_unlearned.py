@@ -31,7 +31,7 @@ def test_both_guesses_are_what_loops_find(seed, iou):
     for k in range(3):
         first, all_of_them = [], []
         for i in range(12):
-            right = [scenes.truth.box[j] for j in range(30) if (int(scenes.truth.picture[j]), int(scenes.truth.label[j])) == (i, k)
+            right = [scenes.truth.box[j] for j in range(30) if (int(scenes.truth.image[j]), int(scenes.truth.label[j])) == (i, k)
                      and not scenes.truth.difficult[j]]  # fmt: skip
             if not right:
                 continue

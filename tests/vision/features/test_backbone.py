@@ -51,7 +51,7 @@ def test_the_network_agrees_with_one_written_by_others(lite, reference):
     x = normalised(Image.fromarray(load_sample_image("china.jpg")))
     assert torch.allclose(lite(x), reference(x), atol=1e-3)
     trunk = load_backbone().trunk
-    for shape in ((64, 96), (128, 128)):  # its padding is right for pictures of other sizes too
+    for shape in ((64, 96), (128, 128)):  # its padding is right for images of other sizes too
         part = x[..., : shape[0], : shape[1]]
         assert torch.allclose(trunk(part), reference.extract_features(part), atol=1e-3)
 
@@ -209,9 +209,9 @@ def test_networks_that_cannot_serve_are_refused_by_name(name, message):
         load_backbone(name, weights=None)
 
 
-def test_a_network_of_one_picture_size_is_refused():
+def test_a_network_of_one_image_size_is_refused():
     network = nn.Sequential(nn.Conv2d(3, 1, 32, 32), nn.Flatten(), nn.Linear(49, 2))
-    with pytest.raises(ValueError, match=r"convolutional network that takes pictures of any size, but vit does not: .*mat1 and mat2"):
+    with pytest.raises(ValueError, match=r"convolutional network that takes images of any size, but vit does not: .*mat1 and mat2"):
         feature_trunk(network, name="vit")
 
 

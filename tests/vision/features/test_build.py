@@ -10,14 +10,14 @@ import torch
 from PIL import Image
 
 from lvmdc.storage import arrays as storage
-from lvmdc.vision.datasets import PictureSet, cluttered_digits
+from lvmdc.vision.datasets import ImageSet, cluttered_digits
 from lvmdc.vision.features import HOG, Features, build_candidates
 from lvmdc.vision.features import cache as pieces
 from lvmdc.vision.proposals import Proposals, WindowGrid
 
 
 class Counting(Features):
-    """The mean grey of each window, and how often it was asked for; breaks off after some pictures, as a job that is killed does."""
+    """The mean grey of each window, and how often it was asked for; breaks off after some images, as a job that is killed does."""
 
     def __init__(self, factor=1.0, breaks_after=None):
         self.factor, self.breaks_after, self.calls = factor, breaks_after, 0
@@ -35,43 +35,43 @@ class Counting(Features):
 
 
 @pytest.fixture
-def pictures():
+def images():
     return cluttered_digits(per_class=2)
 
 
-def build(pictures, features=None, cache_dir=None, proposals=None):
-    return build_candidates(pictures, proposals or WindowGrid(), features or Counting(), cache_dir, progress=False)
+def build(images, features=None, cache_dir=None, proposals=None):
+    return build_candidates(images, proposals or WindowGrid(), features or Counting(), cache_dir, progress=False)
 
 
-def test_rows_are_those_of_each_picture_in_turn():
+def test_rows_are_those_of_each_image_in_turn():
     rng = np.random.default_rng(0)
-    pictures = PictureSet([rng.integers(0, 255, shape, dtype=np.uint8) for shape in ((32, 40), (64, 64), (20, 20))], ["a"], [0, 0, 0])
-    candidates = build(pictures)
+    images = ImageSet([rng.integers(0, 255, shape, dtype=np.uint8) for shape in ((32, 40), (64, 64), (20, 20))], ["a"], [0, 0, 0])
+    candidates = build(images)
     assert candidates.counts.tolist() == [2, 25, 1]
     for i in range(3):
-        boxes = WindowGrid().boxes(pictures.image(i), "")
+        boxes = WindowGrid().boxes(images.image(i), "")
         part = candidates.subset([i])
         assert torch.equal(part.boxes, boxes)
-        assert torch.equal(part.features, Counting().describe(pictures.image(i), boxes))
+        assert torch.equal(part.features, Counting().describe(images.image(i), boxes))
 
 
-def test_the_second_build_reads_the_cache_and_gives_the_same(pictures, tmp_path):
+def test_the_second_build_reads_the_cache_and_gives_the_same(images, tmp_path):
     features = Counting()
-    first = build(pictures, features, tmp_path)
-    second = build(pictures, features, tmp_path)
-    assert features.calls == len(pictures)
+    first = build(images, features, tmp_path)
+    second = build(images, features, tmp_path)
+    assert features.calls == len(images)
     for name in ("features", "counts", "boxes"):
         assert torch.equal(getattr(first, name), getattr(second, name))
     assert len(list(tmp_path.iterdir())) == 1  # and no temporary file
 
 
-def test_a_changed_input_is_never_served_from_the_cache(pictures, tmp_path):
-    build(pictures, cache_dir=tmp_path)
+def test_a_changed_input_is_never_served_from_the_cache(images, tmp_path):
+    build(images, cache_dir=tmp_path)
     changed = [
-        lambda: build(pictures, Counting(2.0), tmp_path),
-        lambda: build(pictures, cache_dir=tmp_path, proposals=WindowGrid(stride=16)),
-        lambda: build(pictures.subset(range(11)), cache_dir=tmp_path),
-        lambda: build(pictures, HOG(), tmp_path),
+        lambda: build(images, Counting(2.0), tmp_path),
+        lambda: build(images, cache_dir=tmp_path, proposals=WindowGrid(stride=16)),
+        lambda: build(images.subset(range(11)), cache_dir=tmp_path),
+        lambda: build(images, HOG(), tmp_path),
     ]
     for number, make in enumerate(changed, start=2):
         make()
@@ -81,37 +81,37 @@ def test_a_changed_input_is_never_served_from_the_cache(pictures, tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"junk" * 100, lambda b: b[:200] + b"\xff" * 50 + b[250:]]
 )
-def test_a_damaged_cache_is_named_and_made_anew(pictures, tmp_path, caplog, damage):
-    first = build(pictures, cache_dir=tmp_path)
+def test_a_damaged_cache_is_named_and_made_anew(images, tmp_path, caplog, damage):
+    first = build(images, cache_dir=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
     with caplog.at_level(logging.WARNING, logger="lvmdc"):
-        again = build(pictures, cache_dir=tmp_path)
+        again = build(images, cache_dir=tmp_path)
     assert str(file) in caplog.text
     assert torch.equal(first.features, again.features)
     caplog.clear()
     features = Counting()
-    build(pictures, features, tmp_path)
+    build(images, features, tmp_path)
     assert features.calls == 0
 
 
-def broken_off(folder, pictures, after):
-    """What a job leaves in the cache that is killed after some pictures."""
+def broken_off(folder, images, after):
+    """What a job leaves in the cache that is killed after some images."""
     with pytest.raises(KeyboardInterrupt):
-        build(pictures, Counting(breaks_after=after), folder)
+        build(images, Counting(breaks_after=after), folder)
     return sorted(folder.iterdir())
 
 
 @pytest.mark.parametrize(("a_piece", "after", "left"), [(1, 5, 7), (4, 5, 8), (4, 0, 12), (5, 11, 2), (12, 5, 12)])
 def test_a_build_that_broke_off_goes_on_with_what_is_left_and_ends_in_the_same_bytes(
-    tmp_path, pictures, monkeypatch, capsys, a_piece, after, left
+    tmp_path, images, monkeypatch, capsys, a_piece, after, left
 ):
     monkeypatch.setattr(pieces, "LARGEST", a_piece)
     monkeypatch.setattr(pieces, "FEWEST", 1)
-    build(pictures, cache_dir=tmp_path / "whole")
-    assert len(broken_off(tmp_path / "half", pictures, after)) == after // a_piece
+    build(images, cache_dir=tmp_path / "whole")
+    assert len(broken_off(tmp_path / "half", images, after)) == after // a_piece
     features = Counting()
-    build_candidates(pictures, WindowGrid(), features, tmp_path / "half", progress=True)
+    build_candidates(images, WindowGrid(), features, tmp_path / "half", progress=True)
     assert features.calls == left
     shown = capsys.readouterr().err
     assert f"{12 - left}/12" in shown
@@ -128,15 +128,15 @@ def test_pieces_are_the_same_whatever_they_are_made_by_and_enough_for_many_ranks
         assert max(len(piece.which) for piece in cut) <= pieces.LARGEST
 
 
-def test_the_cache_holds_what_one_save_of_all_pictures_writes(pictures, tmp_path):
-    build(pictures).save(tmp_path / "saved.npz")
-    build(pictures, cache_dir=tmp_path / "cache")
+def test_the_cache_holds_what_one_save_of_all_images_writes(images, tmp_path):
+    build(images).save(tmp_path / "saved.npz")
+    build(images, cache_dir=tmp_path / "cache")
     (file,) = (tmp_path / "cache").iterdir()
     assert file.read_bytes() == (tmp_path / "saved.npz").read_bytes()
 
 
-def test_a_damaged_piece_is_made_anew_and_pieces_cut_otherwise_are_removed(tmp_path, pictures, caplog):
-    kept = broken_off(tmp_path, pictures, 5)
+def test_a_damaged_piece_is_made_anew_and_pieces_cut_otherwise_are_removed(tmp_path, images, caplog):
+    kept = broken_off(tmp_path, images, 5)
     kept[2].write_bytes(kept[2].read_bytes()[:300])
     (tmp_path / f"{kept[0].name[:-8]}-0-6.npz").write_bytes(b"of another version")
     dead, alive = (tmp_path / f".{kept[0].name}.{name}.tmp" for name in ("dead", "alive"))
@@ -145,7 +145,7 @@ def test_a_damaged_piece_is_made_anew_and_pieces_cut_otherwise_are_removed(tmp_p
     os.utime(dead, (0, 0))
     features = Counting()
     with caplog.at_level(logging.WARNING, logger="lvmdc"):
-        assert torch.equal(build(pictures, features, tmp_path).features, build(pictures).features)
+        assert torch.equal(build(images, features, tmp_path).features, build(images).features)
     assert str(kept[2]) in caplog.text
     assert features.calls == 8
     assert len(list(tmp_path.glob("*.npz"))) == 1
@@ -153,19 +153,19 @@ def test_a_damaged_piece_is_made_anew_and_pieces_cut_otherwise_are_removed(tmp_p
     assert alive.exists()
 
 
-def test_two_jobs_that_make_the_same_at_once_do_not_disturb_each_other(tmp_path, pictures):
+def test_two_jobs_that_make_the_same_at_once_do_not_disturb_each_other(tmp_path, images):
     class Overtaken(Counting):
         def describe(self, image, boxes):
             if self.calls == 3 and not other:
                 other.append(None)
-                other.append(build(pictures, self, tmp_path))
+                other.append(build(images, self, tmp_path))
             return super().describe(image, boxes)
 
     other, features = [], Overtaken()
-    made = build(pictures, features, tmp_path)
+    made = build(images, features, tmp_path)
     assert features.calls == 3 + 9 + 1  # of the first, the other and the piece that was under way
     assert torch.equal(made.features, other[1].features)
-    assert torch.equal(made.features, build(pictures).features)
+    assert torch.equal(made.features, build(images).features)
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -178,35 +178,35 @@ def test_what_is_made_is_not_held_in_memory(tmp_path, monkeypatch):
 
     monkeypatch.setattr(storage, "MAP_ABOVE", 1 << 24)
     monkeypatch.setattr(storage, "CHUNK", 1 << 22)
-    held, pictures = [], cluttered_digits(per_class=10)
-    build(pictures, Long(), tmp_path / "first")  # what is allocated once
+    held, images = [], cluttered_digits(per_class=10)
+    build(images, Long(), tmp_path / "first")  # what is allocated once
     held.clear()
     before = psutil.Process().memory_info().rss
-    candidates = build(pictures, Long(2.0), tmp_path / "second")
+    candidates = build(images, Long(2.0), tmp_path / "second")
     assert candidates.features.nbytes == 120_000_000
     assert max(*held, psutil.Process().memory_info().rss) - before < 40_000_000
 
 
-def test_a_save_that_breaks_off_leaves_nothing_behind(pictures, tmp_path, monkeypatch):
+def test_a_save_that_breaks_off_leaves_nothing_behind(images, tmp_path, monkeypatch):
     def half(file, **arrays):
         file.write(b"half")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(np, "savez", half)
     with pytest.raises(KeyboardInterrupt):
-        build(pictures, cache_dir=tmp_path)
+        build(images, cache_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_features_may_go_by_the_name_of_a_picture(pictures):
+def test_features_may_go_by_the_name_of_a_image(images):
     class Named(Counting):
         def describe_named(self, image, name, boxes):
-            return torch.full((len(boxes), 1), float(pictures.names.index(name)))
+            return torch.full((len(boxes), 1), float(images.names.index(name)))
 
-    assert torch.equal(build(pictures, Named()).features[:, 0], torch.arange(12.0).repeat_interleave(25))
+    assert torch.equal(build(images, Named()).features[:, 0], torch.arange(12.0).repeat_interleave(25))
 
 
-def test_what_a_picture_gave_is_packed_at_once_and_not_held_twice(pictures):
+def test_what_a_image_gave_is_packed_at_once_and_not_held_twice(images):
     given = []
 
     class Watched(Counting):
@@ -216,18 +216,18 @@ def test_what_a_picture_gave_is_packed_at_once_and_not_held_twice(pictures):
             given.append(weakref.ref(numbers))
             return numbers
 
-    assert torch.equal(build(pictures, Watched()).features, build(pictures).features)
+    assert torch.equal(build(images, Watched()).features, build(images).features)
 
 
-def test_a_truncated_picture_is_refused_by_name(tmp_path):
+def test_a_truncated_image_is_refused_by_name(tmp_path):
     file = tmp_path / "cut.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64), dtype=np.uint8)).save(file)
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"cut\.png cannot be read"):
-        build(PictureSet([file], ["a"], [0]))
+        build(ImageSet([file], ["a"], [0]))
 
 
-def test_parts_that_break_their_word_are_refused_with_the_picture(pictures, tmp_path):
+def test_parts_that_break_their_word_are_refused_with_the_image(images, tmp_path):
     class NoBoxes(WindowGrid):
         def boxes(self, image, name):
             return torch.zeros(0, 4)
@@ -238,40 +238,40 @@ def test_parts_that_break_their_word_are_refused_with_the_picture(pictures, tmp_
             return torch.zeros(len(boxes), self.calls)
 
     with pytest.raises(ValueError, match=r"digit 0 number 0 boxes of shape \(m, 4\)"):
-        build(pictures, proposals=NoBoxes())
+        build(images, proposals=NoBoxes())
     for cache_dir in (None, tmp_path):
         with pytest.raises(ValueError, match=r"digit 0 number 1 features of shape \(25, 1\), but gave shape \(25, 2\)"):
-            build(pictures, Ragged(), cache_dir)
+            build(images, Ragged(), cache_dir)
 
 
-def test_numbers_that_are_not_finite_are_refused_with_the_picture(pictures, tmp_path):
+def test_numbers_that_are_not_finite_are_refused_with_the_image(images, tmp_path):
     class Endless(Counting):
         def describe(self, image, boxes):
             return super().describe(image, boxes) / (self.calls < 5)
 
     with pytest.raises(ValueError, match="digit 3 number 0: features must be finite, but row 0"):
-        build(pictures, Endless(), tmp_path)
+        build(images, Endless(), tmp_path)
 
 
-def test_a_cache_folder_that_cannot_be_used_is_refused_before_any_work(pictures, tmp_path, monkeypatch):
+def test_a_cache_folder_that_cannot_be_used_is_refused_before_any_work(images, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     features = Counting()
     with pytest.raises(NotADirectoryError, match="cache_dir must be a folder"):
-        build(pictures, features, tmp_path / "file")
+        build(images, features, tmp_path / "file")
     monkeypatch.setattr(os, "access", lambda *a: False)
     with pytest.raises(PermissionError, match="can be written to"):
-        build(pictures, features, tmp_path)
+        build(images, features, tmp_path)
     assert features.calls == 0
 
 
-def test_the_progress_bar_counts_pictures(pictures, capsys):
-    build_candidates(pictures, WindowGrid(), Counting(), progress=True)
+def test_the_progress_bar_counts_images(images, capsys):
+    build_candidates(images, WindowGrid(), Counting(), progress=True)
     assert "12/12" in capsys.readouterr().err
-    build(pictures)
+    build(images)
     assert capsys.readouterr().err == ""
 
 
-def test_one_candidate_a_picture_is_enough(pictures):
+def test_one_candidate_a_image_is_enough(images):
     class Whole(Proposals):
         def boxes(self, image, name):
             return torch.tensor([[0.0, 0.0, image.width, image.height]])
@@ -279,4 +279,4 @@ def test_one_candidate_a_picture_is_enough(pictures):
         def settings(self):
             return {}
 
-    assert build(pictures, proposals=Whole()).counts.tolist() == [1] * 12
+    assert build(images, proposals=Whole()).counts.tolist() == [1] * 12

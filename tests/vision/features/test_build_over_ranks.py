@@ -20,7 +20,7 @@ def made_by(features, cache):
 
 
 def killed(after, cache):
-    """What a process does that is killed after some pictures."""
+    """What a process does that is killed after some images."""
     with suppress(KeyboardInterrupt):
         made_by(Counting(breaks_after=after), cache)
 
@@ -54,7 +54,7 @@ def test_two_ranks_make_the_candidates_of_one_process(found):
                 assert torch.equal(made[name], getattr(alone, name))
 
 
-def test_each_rank_describes_its_own_pictures_once_and_none_that_a_killed_process_had_done(found):
+def test_each_rank_describes_its_own_images_once_and_none_that_a_killed_process_had_done(found):
     calls = [{name: made["calls"] for name, made in parts.items()} for parts in found[1]]
     assert calls[0] == {"made": 6, "read": 0, "begun by one": 3, "alone": 12}
     assert calls[1] == {"made": 6, "read": 0, "begun by one": 4, "alone": 12}

@@ -7,7 +7,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_image
 from torchvision import models
 
-from lvmdc.vision.datasets import PictureSet
+from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import CNN, HOG, cache_key
 from lvmdc.vision.proposals import WindowGrid
 
@@ -71,7 +71,7 @@ def test_a_crop_is_the_mean_of_the_last_map(photograph, crop):
     assert close(crop.describe(photograph, BOXES[1:2]), expected)
 
 
-def test_regions_and_crops_agree_on_the_whole_picture(photograph):
+def test_regions_and_crops_agree_on_the_whole_image(photograph):
     square = photograph.crop((0, 0, 427, 427))
     whole = torch.tensor([[0.0, 0.0, 427.0, 427.0]])
     a = CNN(size=128).describe(square, whole)[0]
@@ -89,7 +89,7 @@ def test_regions_lie_where_their_windows_are():
     assert int(apart.argmax()) == 2
 
 
-def test_pictures_of_another_shape_keep_their_proportions(roi, monkeypatch):
+def test_images_of_another_shape_keep_their_proportions(roi, monkeypatch):
     seen = []
     monkeypatch.setattr(
         roi, "_map", lambda images: seen.append(images[0].size) or torch.zeros(1, 1280, images[0].height // 32, images[0].width // 32)
@@ -147,7 +147,7 @@ def test_caches_from_before_windows_could_be_normalised_are_found():
 
 
 def test_everything_that_changes_the_numbers_is_in_the_key(tmp_path):
-    pictures = PictureSet([np.zeros((64, 64), np.uint8)], ["a"], [0])
+    images = ImageSet([np.zeros((64, 64), np.uint8)], ["a"], [0])
     changes = [{}, {"size": 96}, {"mode": "roi"}, {"mode": "roi", "longer_side": 320}, {"stride": 16}, {"grid": 2}, {"scale": 1.0}]
     changes += [{"normalise": 0.0}, {"normalise": 0.5}, {"normalise": 0.0, "scale": 0.25}]
     made = [CNN("mobilenet_v3_small", weights=None, **change) for change in changes]
@@ -155,9 +155,9 @@ def test_everything_that_changes_the_numbers_is_in_the_key(tmp_path):
     torch.save(models.mobilenet_v3_small(weights=None).state_dict(), tmp_path / "other.pth")
     made.append(CNN("mobilenet_v3_small", weights=tmp_path / "other.pth"))
     made.append(CNN("mnasnet0_5", weights=None))
-    assert len({cache_key(pictures, WindowGrid(), cnn) for cnn in made}) == len(made)
+    assert len({cache_key(images, WindowGrid(), cnn) for cnn in made}) == len(made)
     same = [CNN("mobilenet_v3_small", weights=None, batch_size=3), CNN("mobilenet_v3_small", weights=None, longer_side=64)]
-    assert {cache_key(pictures, WindowGrid(), cnn) for cnn in same} == {cache_key(pictures, WindowGrid(), made[0])}
+    assert {cache_key(images, WindowGrid(), cnn) for cnn in same} == {cache_key(images, WindowGrid(), made[0])}
 
 
 def test_a_describer_can_be_sent_to_another_process(photograph, crop):
@@ -167,8 +167,8 @@ def test_a_describer_can_be_sent_to_another_process(photograph, crop):
 
 
 @pytest.mark.parametrize("mode", ["crop", "roi"])
-def test_a_box_outside_the_picture_is_refused(mode, photograph, crop, roi):
-    with pytest.raises(ValueError, match=r"inside the picture, 640 by 427 pixels, .* boxes\[1\] is"):
+def test_a_box_outside_the_image_is_refused(mode, photograph, crop, roi):
+    with pytest.raises(ValueError, match=r"inside the image, 640 by 427 pixels, .* boxes\[1\] is"):
         {"crop": crop, "roi": roi}[mode].describe(photograph, torch.tensor([[0.0, 0, 9, 9], [600.0, 0, 641, 50]]))
 
 

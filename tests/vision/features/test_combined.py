@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.vision.datasets import PictureSet
+from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import HOG, Concatenated, Features, build_candidates, cache_key
 from lvmdc.vision.proposals import WindowGrid
 
@@ -22,7 +22,7 @@ class NameLength(Features):
 
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
-PICTURES = PictureSet([PIXELS], ["a"], [0], names=["cat.jpg"])
+IMAGES = ImageSet([PIXELS], ["a"], [0], names=["cat.jpg"])
 
 
 def test_parts_follow_one_another_times_their_weights():
@@ -34,7 +34,7 @@ def test_parts_follow_one_another_times_their_weights():
 
 
 def test_parts_that_go_by_names_get_them():
-    candidates = build_candidates(PICTURES, WindowGrid(), Concatenated([HOG(), NameLength()]), progress=False)
+    candidates = build_candidates(IMAGES, WindowGrid(), Concatenated([HOG(), NameLength()]), progress=False)
     assert candidates.features.shape == (25, 325)
     assert candidates.features[:, -1].tolist() == [7.0] * 25
 
@@ -42,9 +42,9 @@ def test_parts_that_go_by_names_get_them():
 def test_parts_and_weights_are_in_the_key():
     made = [[HOG()], [HOG(), HOG()], [HOG(), HOG(cell=16)], [HOG(cell=16), HOG()], [HOG(), NameLength()]]
     all_of_them = [Concatenated(parts) for parts in made] + [Concatenated(made[1], weights=[1.0, 2.0])]
-    assert len({cache_key(PICTURES, WindowGrid(), features) for features in all_of_them}) == len(all_of_them)
+    assert len({cache_key(IMAGES, WindowGrid(), features) for features in all_of_them}) == len(all_of_them)
     named = Concatenated({"a": HOG(), "b": HOG()})
-    assert cache_key(PICTURES, WindowGrid(), named) == cache_key(PICTURES, WindowGrid(), all_of_them[1])
+    assert cache_key(IMAGES, WindowGrid(), named) == cache_key(IMAGES, WindowGrid(), all_of_them[1])
 
 
 def test_it_shows_what_it_is_made_of():

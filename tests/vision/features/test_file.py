@@ -1,4 +1,4 @@
-"""Features and boxes that come from a file, by the names of pictures."""
+"""Features and boxes that come from a file, by the names of images."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.vision.datasets import PictureSet, folder
+from lvmdc.vision.datasets import ImageSet, folder
 from lvmdc.vision.features import FileFeatures, build_candidates, cache_key
 from lvmdc.vision.features.file import NamedRows
 from lvmdc.vision.proposals import FileProposals, Proposals, WindowGrid
@@ -38,7 +38,7 @@ def boxes(*rows):
 
 
 class FromFile(Proposals):
-    """The boxes of the file themselves, cut off at the edge of the picture or not."""
+    """The boxes of the file themselves, cut off at the edge of the image or not."""
 
     def __init__(self, path, cut):
         self.rows, self.cut = NamedRows(path), cut
@@ -51,7 +51,7 @@ class FromFile(Proposals):
         return {}
 
 
-def test_each_picture_gets_its_own_rows_in_full_precision(write):
+def test_each_image_gets_its_own_rows_in_full_precision(write):
     features = FileFeatures(write())
     assert features.n_features == 2
     for name, rows in (("cat/1.jpg", [0]), ("dog/1.jpg", [1, 2]), ("dog/é.jpg", [3])):
@@ -63,14 +63,14 @@ def test_each_picture_gets_its_own_rows_in_full_precision(write):
 @pytest.mark.parametrize("cut", [True, False])
 def test_boxes_may_be_cut_off_at_the_edge(write, cut):
     path = write()
-    pictures = PictureSet([np.zeros((8, 10), np.uint8)] * 3, ["cat", "dog"], [0, 1, 1], names=ARRAYS["images"].tolist())
-    candidates = build_candidates(pictures, FromFile(path, cut), FileFeatures(path), progress=False)
+    images = ImageSet([np.zeros((8, 10), np.uint8)] * 3, ["cat", "dog"], [0, 1, 1], names=ARRAYS["images"].tolist())
+    candidates = build_candidates(images, FromFile(path, cut), FileFeatures(path), progress=False)
     assert candidates.counts.tolist() == [1, 2, 1]
     assert torch.equal(candidates.features, torch.from_numpy(ARRAYS["features"].astype(np.float32)))
 
 
 @pytest.mark.parametrize("name", ["photos/cat/1.jpg", "./cat/1.jpg", "cat\\1.jpg", "cat/1.jpg"])
-def test_a_picture_is_found_by_the_end_of_a_longer_name(write, name):
+def test_a_image_is_found_by_the_end_of_a_longer_name(write, name):
     rows = NamedRows(write(images=np.array([name, "dog/1.jpg", "dog/e\u0301.jpg"])))
     assert rows.of("cat/1.jpg") == slice(0, 1)
     assert rows.of("dog/é.jpg") == slice(3, 4)  # the file has it as two letters
@@ -83,13 +83,13 @@ def test_names_may_be_bytes(write):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("1.jpg", r"a\.npz must have one entry for the picture 1\.jpg, but it has cat/1\.jpg and dog/1\.jpg"),
-        ("cow/1.jpg", r"a\.npz must have an entry for every picture, but it has none for cow/1\.jpg"),
+        ("1.jpg", r"a\.npz must have one entry for the image 1\.jpg, but it has cat/1\.jpg and dog/1\.jpg"),
+        ("cow/1.jpg", r"a\.npz must have an entry for every image, but it has none for cow/1\.jpg"),
         ("at/1.jpg", "none for at/1"),
         ("deep/cat/1.jpg", "none for deep/cat/1"),  # the file says less: another folder may have a cat/1.jpg too
     ],
 )
-def test_pictures_that_are_not_in_the_file_are_refused_by_name(write, name, message):
+def test_images_that_are_not_in_the_file_are_refused_by_name(write, name, message):
     with pytest.raises(ValueError, match=message):
         FileFeatures(write()).describe_named(IMAGE, name, boxes(0))
 
@@ -134,11 +134,11 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_the_contents_of_the_file_are_in_the_key_and_its_place_is_not(write, tmp_path):
-    pictures = PictureSet([np.zeros((8, 10), np.uint8)], ["cat"], [0])
-    keys = [cache_key(pictures, WindowGrid(), FileFeatures(write()))]
+    images = ImageSet([np.zeros((8, 10), np.uint8)], ["cat"], [0])
+    keys = [cache_key(images, WindowGrid(), FileFeatures(write()))]
     (tmp_path / "a.npz").rename(tmp_path / "b.npz")
-    keys.append(cache_key(pictures, WindowGrid(), FileFeatures(tmp_path / "b.npz")))
-    keys.append(cache_key(pictures, WindowGrid(), FileFeatures(write(features=ARRAYS["features"] + 1))))
+    keys.append(cache_key(images, WindowGrid(), FileFeatures(tmp_path / "b.npz")))
+    keys.append(cache_key(images, WindowGrid(), FileFeatures(write(features=ARRAYS["features"] + 1))))
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -146,12 +146,12 @@ def test_the_contents_of_the_file_are_in_the_key_and_its_place_is_not(write, tmp
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not MAMMALS.is_dir(), reason="LVMDC_DATA holds no mammals")
 def test_the_authors_features_of_the_mammals():
     path = MAMMALS / "hog.npz"
-    pictures = folder(MAMMALS / "images")
+    images = folder(MAMMALS / "images")
     proposals, features = FileProposals(path, "windows", outside="clip"), FileFeatures(path, boxes="windows")
-    candidates = build_candidates(pictures, proposals, features, progress=False)
+    candidates = build_candidates(images, proposals, features, progress=False)
     with np.load(path, allow_pickle=False) as file:
         order = np.argsort(file["images"])
-        assert pictures.names == file["images"][order].tolist()
+        assert images.names == file["images"][order].tolist()
         assert np.array_equal(candidates.counts, file["counts"][order])
         starts = np.cumsum(file["counts"]) - file["counts"]
         rows = np.concatenate([np.arange(starts[i], starts[i] + file["counts"][i]) for i in order])

@@ -49,7 +49,7 @@ def test_a_window_agrees_with_hog_written_out(signed):
     assert np.abs(ours - written_out).max() < 1e-3
 
 
-def test_only_signed_gradients_tell_a_picture_from_its_negative():
+def test_only_signed_gradients_tell_a_image_from_its_negative():
     image = textured(32, 32).convert("L").point(lambda level: 255 if level > 127 else 0).convert("RGB")  # for which gamma does nothing
     negative, box = Image.eval(image, lambda level: 255 - level), torch.tensor([[0.0, 0, 32, 32]])
     for signed, orientations in ((False, 9), (True, 18)):
@@ -83,13 +83,13 @@ def test_the_same_pattern_at_twice_the_size_looks_alike():
     assert torch.cosine_similarity(a, b, dim=0) > 0.95 > torch.cosine_similarity(a, other, dim=0)
 
 
-def test_grey_pictures_look_the_same_in_colour_and_in_grey():
+def test_grey_images_look_the_same_in_colour_and_in_grey():
     grey = textured(64, 64).convert("L").convert("RGB")
     boxes = WindowGrid().boxes(grey, "a")
     assert torch.allclose(HOG(colour=True).describe(grey, boxes), HOG(colour=False).describe(grey, boxes), atol=1e-5)
 
 
-def test_a_flat_picture_has_finite_features():
+def test_a_flat_image_has_finite_features():
     assert bool(HOG().describe(Image.new("RGB", (32, 32)), torch.tensor([[0.0, 0, 32, 32]])).isfinite().all())
 
 
@@ -116,9 +116,9 @@ def test_windows_are_described_at_400_a_second_or_more(settings):
 
 @pytest.mark.parametrize(
     ("box", "message"),
-    [([0.0, 0, 65, 32], "inside the picture, 64 by 64"), ([5.0, 5, 5.2, 9], r"boxes\[0\] is"), ([-3.0, 0, 20, 20], "inside")],
+    [([0.0, 0, 65, 32], "inside the image, 64 by 64"), ([5.0, 5, 5.2, 9], r"boxes\[0\] is"), ([-3.0, 0, 20, 20], "inside")],
 )
-def test_a_box_outside_the_picture_is_refused(box, message):
+def test_a_box_outside_the_image_is_refused(box, message):
     with pytest.raises(ValueError, match=message):
         HOG().describe(textured(64, 64), torch.tensor([box]))
 

@@ -11,7 +11,7 @@ from lvmdc.vision.features.regions import LENGTH, LengthNorm
 BOXES = torch.tensor([[0.0, 0.0, 40.0, 30.0], [10.0, 5.0, 64.0, 48.0], [3.0, 3.0, 60.0, 44.0]])
 
 
-def picture(seed=0, size=(64, 48)):
+def image(seed=0, size=(64, 48)):
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
 
 
@@ -22,15 +22,15 @@ def small(**settings):
 @pytest.mark.parametrize("grid", [1, 2])
 def test_features_are_those_of_the_frozen_network_up_to_one_factor(grid):
     network = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128, grid=grid).eval()
-    frozen = CNN("mobilenet_v3_small", mode="roi", weights=None, longer_side=128, grid=grid).describe(picture(), BOXES)
-    found = Learned(network).describe(picture(), BOXES)
+    frozen = CNN("mobilenet_v3_small", mode="roi", weights=None, longer_side=128, grid=grid).describe(image(), BOXES)
+    found = Learned(network).describe(image(), BOXES)
     factor = float(found.norm() / frozen.norm())
     torch.testing.assert_close(found, factor * frozen, rtol=1e-4, atol=1e-4)
 
 
-def test_pictures_of_several_sizes_come_back_in_order():
+def test_images_of_several_sizes_come_back_in_order():
     network = small(theta_grid=2).eval()
-    views = [network.prepare(picture(i, size), BOXES[: i + 1] / 2) for i, size in enumerate([(64, 48), (40, 64), (64, 48)])]
+    views = [network.prepare(image(i, size), BOXES[: i + 1] / 2) for i, size in enumerate([(64, 48), (40, 64), (64, 48)])]
     psi, phi = network([v for v, _ in views], [b for _, b in views])
     alone = [network([v], [b]) for v, b in views]
     torch.testing.assert_close(psi, torch.cat([a for a, _ in alone]))
@@ -40,7 +40,7 @@ def test_pictures_of_several_sizes_come_back_in_order():
 
 
 def test_checkpointing_changes_neither_numbers_nor_gradients():
-    views = [small().prepare(picture(i), BOXES) for i in range(2)]
+    views = [small().prepare(image(i), BOXES) for i in range(2)]
     found = []
     for checkpointing in (False, True):
         network = small(checkpointing=checkpointing).train()
@@ -83,7 +83,7 @@ def test_features_that_are_all_zero_are_refused():
 
 
 def test_a_frozen_part_changes_no_number_and_never_learns():
-    pixels, boxes = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128).prepare(picture(), BOXES)
+    pixels, boxes = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128).prepare(image(), BOXES)
     whole = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128).eval()
     part = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128, frozen="features.8").eval()
     expected = whole([pixels], [boxes])[0]

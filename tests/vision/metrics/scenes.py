@@ -1,4 +1,4 @@
-"""Random pictures with several objects, and predictions that are near some of them."""
+"""Random images with several objects, and predictions that are near some of them."""
 
 import torch
 
@@ -14,8 +14,8 @@ def random_scenes(seed=0, n=12, n_classes=3, objects=40, guesses=160, difficult=
 
     corner = whole(0, 60, objects, 2)
     box = torch.cat([corner, corner + whole(8, 30, objects, 2)], dim=1).float()
-    picture, label = whole(0, n, objects), whole(0, n_classes, objects)
-    truth = LabelledBoxes(picture, label, box, difficult=torch.rand(objects, generator=g) < difficult)
+    image, label = whole(0, n, objects), whole(0, n_classes, objects)
+    truth = LabelledBoxes(image, label, box, difficult=torch.rand(objects, generator=g) < difficult)
     near = whole(0, objects, guesses)
     moved = box[near] + whole(-4, 5, guesses, 4)
     corner = whole(0, 60, guesses, 2)
@@ -23,7 +23,7 @@ def random_scenes(seed=0, n=12, n_classes=3, objects=40, guesses=160, difficult=
     is_near = torch.rand(guesses, generator=g) < 0.5
     moved[:, 2:] = torch.maximum(moved[:, 2:], moved[:, :2] + 1)
     found = LabelledBoxes(
-        torch.where(is_near, picture[near], whole(0, n, guesses)),
+        torch.where(is_near, image[near], whole(0, n, guesses)),
         torch.where(is_near, label[near], whole(0, n_classes, guesses)),
         torch.where(is_near[:, None], moved, free),
         score=torch.randperm(guesses, generator=g).double() / guesses,

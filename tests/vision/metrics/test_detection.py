@@ -8,20 +8,20 @@ from lvmdc import Candidates, LabelledBoxes
 from lvmdc.vision import metrics
 
 
-def test_corloc_takes_the_best_box_of_every_picture_that_shows_the_class():
+def test_corloc_takes_the_best_box_of_every_image_that_shows_the_class():
     found, truth = random_scenes()
     values = metrics.corloc_by_class(found, truth, 3, iou=0.4)
     for k in range(3):
         hits = []
         for i in range(12):
             right = [
-                b for b, j, c, d in zip(truth.box, truth.picture, truth.label, truth.difficult, strict=True) if (j, c, d) == (i, k, False)
+                b for b, j, c, d in zip(truth.box, truth.image, truth.label, truth.difficult, strict=True) if (j, c, d) == (i, k, False)
             ]
             if not right:
                 continue
             own = sorted(
                 (float(s), b)
-                for s, b, j, c in zip(found.score, found.box.tolist(), found.picture, found.label, strict=True)
+                for s, b, j, c in zip(found.score, found.box.tolist(), found.image, found.label, strict=True)
                 if (j, c) == (i, k)
             )
             hits.append(bool(own) and float(box_iou(torch.tensor([own[-1][1]]), torch.stack(right)).max()) >= 0.4)
@@ -29,18 +29,18 @@ def test_corloc_takes_the_best_box_of_every_picture_that_shows_the_class():
     assert 0.1 < float(values.mean()) < 0.9
 
 
-def test_a_class_that_no_picture_shows_has_no_corloc():
+def test_a_class_that_no_image_shows_has_no_corloc():
     truth = LabelledBoxes([0], [0], [[0, 0, 2, 2]], difficult=[True])
     assert metrics.corloc_by_class(LabelledBoxes([0], [0], [[0, 0, 2, 2]], score=[1.0]), truth, 1).isnan().all()
 
 
 def test_recall_of_proposals_is_over_true_boxes_and_leaves_difficult_ones_aside():
     found, truth = random_scenes(n=12)
-    order = found.picture.argsort(stable=True)
-    candidates = Candidates(torch.zeros(len(found), 1), torch.bincount(found.picture, minlength=12), found.box[order])
+    order = found.image.argsort(stable=True)
+    candidates = Candidates(torch.zeros(len(found), 1), torch.bincount(found.image, minlength=12), found.box[order])
     hits = [
-        float(box_iou(b[None], found.box[found.picture == i]).max()) >= 0.5
-        for i, b, d in zip(truth.picture, truth.box, truth.difficult, strict=True)
+        float(box_iou(b[None], found.box[found.image == i]).max()) >= 0.5
+        for i, b, d in zip(truth.image, truth.box, truth.difficult, strict=True)
         if not d
     ]
     assert metrics.box_recall(candidates, truth) == pytest.approx(np.mean(hits))
@@ -53,7 +53,7 @@ def coco_ap(found, truth, n_classes, iou):
         own, right = found.of_label(k), truth.of_label(k)
         if len(right) == 0:
             continue
-        overlap = box_iou(own.box.double(), right.box.double()) * (own.picture[:, None] == right.picture)
+        overlap = box_iou(own.box.double(), right.box.double()) * (own.image[:, None] == right.image)
         free, hits = np.ones(len(right), bool), []
         for j in own.score.argsort(descending=True):
             row = np.where(free, overlap[j].numpy(), -1)

@@ -14,14 +14,14 @@ def devkit(found, truth, k, iou, eleven):
     own, right = found.of_label(k), truth.of_label(k)
     gt = {i: [] for i in range(100)}
     npos = 0
-    for i, b, d in zip(right.picture.tolist(), right.box.tolist(), right.difficult.tolist(), strict=True):
+    for i, b, d in zip(right.image.tolist(), right.box.tolist(), right.difficult.tolist(), strict=True):
         gt[i].append({"bb": [b[0] + 1, b[1] + 1, b[2], b[3]], "diff": d, "det": False})
         npos += not d
     tp, fp = [], []
     for d in np.argsort(-own.score.numpy(), kind="stable"):
         b = own.box[d].tolist()
         bb, ovmax, jmax = [b[0] + 1, b[1] + 1, b[2], b[3]], -np.inf, None
-        for j, g in enumerate(gt[int(own.picture[d])]):
+        for j, g in enumerate(gt[int(own.image[d])]):
             bbgt = g["bb"]
             bi = [max(bb[0], bbgt[0]), max(bb[1], bbgt[1]), min(bb[2], bbgt[2]), min(bb[3], bbgt[3])]
             iw, ih = bi[2] - bi[0] + 1, bi[3] - bi[1] + 1
@@ -31,7 +31,7 @@ def devkit(found, truth, k, iou, eleven):
                     ovmax, jmax = iw * ih / ua, j
         t = f = 0
         if ovmax >= iou:
-            g = gt[int(own.picture[d])][jmax]
+            g = gt[int(own.image[d])][jmax]
             if not g["diff"]:
                 t, f, g["det"] = (1, 0, True) if not g["det"] else (0, 1, True)
         else:
@@ -62,7 +62,7 @@ def test_average_precision_is_that_of_the_development_kit(iou, interpolation):
 
 def test_finding_everything_is_one_and_finding_nothing_zero():
     found, truth = random_scenes(difficult=0.0)
-    perfect = LabelledBoxes(truth.picture, truth.label, truth.box, score=torch.rand(len(truth)))
+    perfect = LabelledBoxes(truth.image, truth.label, truth.box, score=torch.rand(len(truth)))
     nothing = found[found.label < 0]
     for interpolation in ("area", "11_point"):
         assert metrics.average_precision(perfect, truth, 3, 0.99, interpolation).tolist() == pytest.approx([1.0] * 3)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.vision.datasets import PictureSet, mammals
+from lvmdc.vision.datasets import ImageSet, mammals
 from lvmdc.vision.features import HOG, build_candidates
 from lvmdc.vision.proposals import FileProposals, save_proposals
 
@@ -20,8 +20,8 @@ def path(tmp_path):
     return tmp_path / "boxes.npz"
 
 
-def pictures(*names):
-    return PictureSet([np.zeros((6, 8), np.uint8)] * len(names), ["pet"], [0] * len(names), names=names)
+def images(*names):
+    return ImageSet([np.zeros((6, 8), np.uint8)] * len(names), ["pet"], [0] * len(names), names=names)
 
 
 def test_boxes_come_back_as_they_were_saved(path):
@@ -35,17 +35,17 @@ def test_an_array_may_have_another_name_and_numpy_alone_can_write_it(tmp_path):
     assert FileProposals(tmp_path / "a.npz", boxes="windows").boxes(PICTURE, "cat/1.jpg").tolist() == [[0, 1, 2, 3]]
 
 
-def test_a_picture_that_the_file_does_not_have_is_refused_before_any_work(path):
-    assert len(FileProposals.for_pictures(pictures("dog/1.jpg"), path=path).boxes(PICTURE, "dog/1.jpg")) == 2
-    with pytest.raises(ValueError, match=r"boxes\.npz must have an entry for every picture, but it has none for cat/2\.jpg"):
-        FileProposals.for_pictures(pictures("cat/1.jpg", "cat/2.jpg"), path=path)
+def test_a_image_that_the_file_does_not_have_is_refused_before_any_work(path):
+    assert len(FileProposals.for_images(images("dog/1.jpg"), path=path).boxes(PICTURE, "dog/1.jpg")) == 2
+    with pytest.raises(ValueError, match=r"boxes\.npz must have an entry for every image, but it has none for cat/2\.jpg"):
+        FileProposals.for_images(images("cat/1.jpg", "cat/2.jpg"), path=path)
     with pytest.raises(ValueError, match=r"none for fish\.jpg"):
         FileProposals(path).boxes(PICTURE, "fish.jpg")
 
 
-def test_boxes_out_of_the_picture_are_refused_or_cut_off(path):
+def test_boxes_out_of_the_image_are_refused_or_cut_off(path):
     small = Image.new("RGB", (6, 4))
-    message = r"boxes of dog/1\.jpg must lie inside the picture, which is 6 by 4 pixels, but one is 2, 2, 8, 5\.5; outside=clip cuts it off"
+    message = r"boxes of dog/1\.jpg must lie inside the image, which is 6 by 4 pixels, but one is 2, 2, 8, 5\.5; outside=clip cuts it off"
     with pytest.raises(ValueError, match=message):
         FileProposals(path).boxes(small, "dog/1.jpg")
     assert FileProposals(path, outside="clip").boxes(small, "dog/1.jpg").tolist() == [[1, 1, 3, 3], [2, 2, 6, 4]]
@@ -83,7 +83,7 @@ DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals"
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not (DATA / "hog.npz").is_file(), reason="LVMDC_DATA holds no mammals/hog.npz")
 def test_pixels_of_the_authors_windows_can_be_described():
     photographs = mammals(DATA).subset([0, 100, 160])
-    proposals = FileProposals.for_pictures(photographs, path=DATA / "hog.npz", boxes="windows", outside="clip")
+    proposals = FileProposals.for_images(photographs, path=DATA / "hog.npz", boxes="windows", outside="clip")
     candidates = build_candidates(photographs, proposals, HOG(size=(64, 48)), progress=False)
     arrays = np.load(DATA / "hog.npz", allow_pickle=False)
     assert candidates.counts.tolist() == arrays["counts"][[0, 100, 160]].tolist()

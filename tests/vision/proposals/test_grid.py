@@ -43,11 +43,11 @@ def test_what_the_stride_leaves_over_is_shared_by_both_edges():
 
 
 @pytest.mark.parametrize("size", [(20, 20), (20, 200), (200, 20)])
-def test_a_picture_smaller_than_a_window_is_its_one_window(size):
+def test_a_image_smaller_than_a_window_is_its_one_window(size):
     assert WindowGrid().boxes(blank(*size), "a").tolist() == [[0, 0, *size]]
 
 
-def test_a_large_picture_gets_a_larger_stride_and_keeps_its_coverage():
+def test_a_large_image_gets_a_larger_stride_and_keeps_its_coverage():
     boxes = WindowGrid(max_boxes=350).boxes(blank(640, 480), "a")
     assert 250 < len(boxes) <= 350
     assert boxes[:, 0].min() < 32

@@ -47,15 +47,15 @@ def test_settings_change_with_what_is_known_of_the_objects():
     assert JitteredBoxes(OBJECTS).settings() == JitteredBoxes(dict(reversed(OBJECTS.items()))).settings()
 
 
-def test_a_picture_set_brings_its_objects():
-    pictures = stick_actions(per_class=1)
-    assert len(JitteredBoxes.around(pictures, count=12).boxes(pictures.image(3), pictures.names[3])) == 12
-    pictures.objects = None
-    with pytest.raises(ValueError, match=r"pictures\.objects is None"):
-        JitteredBoxes.around(pictures)
+def test_a_image_set_brings_its_objects():
+    images = stick_actions(per_class=1)
+    assert len(JitteredBoxes.around(images, count=12).boxes(images.image(3), images.names[3])) == 12
+    images.objects = None
+    with pytest.raises(ValueError, match=r"images\.objects is None"):
+        JitteredBoxes.around(images)
 
 
-def test_a_picture_that_is_not_known_is_named():
+def test_a_image_that_is_not_known_is_named():
     with pytest.raises(KeyError, match="none for 'c'"):
         JitteredBoxes(OBJECTS).boxes(CANVAS, "c")
 

@@ -10,8 +10,8 @@ from PIL import Image
 from torchvision.ops import box_iou
 
 from lvmdc.candidates import Candidates
-from lvmdc.vision.datasets import PictureSet, voc_action
-from lvmdc.vision.datasets.reading import picture_size
+from lvmdc.vision.datasets import ImageSet, voc_action
+from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.voc_annotation import read_people
 from lvmdc.vision.metrics import recall
 from lvmdc.vision.proposals import PeopleBoxes, people
@@ -22,7 +22,7 @@ GREY = Image.new("RGB", (320, 240), (90, 90, 90))
 
 @pytest.fixture
 def seen(monkeypatch):
-    """A detector that reports what the test puts in: windows and scores, in pixels of the picture brought to 640."""
+    """A detector that reports what the test puts in: windows and scores, in pixels of the image brought to 640."""
     reports = {"boxes": np.zeros((0, 4)), "scores": np.zeros(0)}
     monkeypatch.setattr(people, "detect_people", lambda pixels, threshold: (reports["boxes"], reports["scores"]))
     return reports
@@ -78,7 +78,7 @@ def test_the_detector_finds_an_upright_figure():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (900, 3), (3, 900), (40, 31)])
-def test_small_and_thin_pictures_have_boxes_of_at_least_a_pixel(size):
+def test_small_and_thin_images_have_boxes_of_at_least_a_pixel(size):
     boxes = PeopleBoxes(size=128).boxes(Image.new("RGB", size), "a")
     assert 1 <= len(boxes) <= 20
     assert (boxes[:, 2:] - boxes[:, :2]).min() >= 1
@@ -86,7 +86,7 @@ def test_small_and_thin_pictures_have_boxes_of_at_least_a_pixel(size):
     assert (boxes <= torch.tensor([*size, *size])).all()
 
 
-def test_without_places_and_detections_the_whole_picture_is_the_one_box(seen):
+def test_without_places_and_detections_the_whole_image_is_the_one_box(seen):
     proposals = PeopleBoxes(places=False, widened=0)
     assert proposals.boxes(GREY, "a").tolist() == [[0, 0, 320, 240]]
     seen["boxes"], seen["scores"] = np.array([[100.0, 100, 200, 300]]), np.ones(1)
@@ -95,12 +95,12 @@ def test_without_places_and_detections_the_whole_picture_is_the_one_box(seen):
 
 def test_the_true_box_is_one_more_candidate_anywhere_in_the_order(seen, caplog):
     names = [f"{i}.jpg" for i in range(30)]
-    pictures = PictureSet([np.zeros((240, 320), np.uint8)] * 30, ["a"], [0] * 30, boxes=[[11, 12, 13.5, 14]] * 30, names=names)
+    images = ImageSet([np.zeros((240, 320), np.uint8)] * 30, ["a"], [0] * 30, boxes=[[11, 12, 13.5, 14]] * 30, names=names)
     with caplog.at_level(logging.INFO, logger="lvmdc"):
-        proposals = PeopleBoxes(pictures, include_truth=True)
-        plain = PeopleBoxes(pictures)
-    assert "the true box of each picture is among its candidates, as in the paper; include_truth=false leaves it out" in caplog.text
-    assert "the true box of each picture is not put among its candidates" in caplog.text
+        proposals = PeopleBoxes(images, include_truth=True)
+        plain = PeopleBoxes(images)
+    assert "the true box of each image is among its candidates, as in the paper; include_truth=false leaves it out" in caplog.text
+    assert "the true box of each image is not put among its candidates" in caplog.text
     places = []
     for name in names:
         boxes = proposals.boxes(GREY, name)
@@ -109,18 +109,18 @@ def test_the_true_box_is_one_more_candidate_anywhere_in_the_order(seen, caplog):
         assert torch.equal(boxes[~where], plain.boxes(GREY, name))
         places.append(int(where.nonzero()))
     assert len(set(places)) > 10
-    assert proposals.boxes(GREY, names[3]).tolist() == PeopleBoxes(pictures, include_truth=True).boxes(GREY, names[3]).tolist()
+    assert proposals.boxes(GREY, names[3]).tolist() == PeopleBoxes(images, include_truth=True).boxes(GREY, names[3]).tolist()
     assert proposals.settings() != plain.settings()
-    with pytest.raises(ValueError, match=r"pictures must have the true box of every picture, but they have none of 'x\.jpg'"):
+    with pytest.raises(ValueError, match=r"images must have the true box of every image, but they have none of 'x\.jpg'"):
         proposals.boxes(GREY, "x.jpg")
 
 
 def test_true_boxes_that_are_not_known_are_refused():
-    unknown = PictureSet([np.zeros((6, 8), np.uint8)], ["a"], [0])
-    for pictures in (None, unknown):
-        with pytest.raises(ValueError, match=r"include_truth needs pictures whose true boxes are known, .*; include_truth=false does"):
-            PeopleBoxes(pictures, include_truth=True)
-    same = PictureSet([np.zeros((6, 8), np.uint8)] * 2, ["a"], [0, 0], boxes=[[0, 0, 1, 1]] * 2, names=["x", "x"])
+    unknown = ImageSet([np.zeros((6, 8), np.uint8)], ["a"], [0])
+    for images in (None, unknown):
+        with pytest.raises(ValueError, match=r"include_truth needs images whose true boxes are known, .*; include_truth=false does"):
+            PeopleBoxes(images, include_truth=True)
+    same = ImageSet([np.zeros((6, 8), np.uint8)] * 2, ["a"], [0, 0], boxes=[[0, 0, 1, 1]] * 2, names=["x", "x"])
     with pytest.raises(ValueError, match="names that differ"):
         PeopleBoxes(same, include_truth=True)
 
@@ -145,23 +145,23 @@ DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "VOCdevkit"
 
 @pytest.mark.real_data
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not DATA.is_dir(), reason="LVMDC_DATA holds no VOCdevkit")
-class TestRealPictures:
-    def test_places_cover_people_in_pictures_that_are_not_evaluated(self):
+class TestRealImages:
+    def test_places_cover_people_in_images_that_are_not_evaluated(self):
         root = DATA / "VOC2011"
         evaluated = {Path(name).stem for name in voc_action(DATA).names}
         left_out = [key for key in (root / "ImageSets" / "Action" / "trainval.txt").read_text().split() if key not in evaluated]
         seen = []
         for key in left_out:
-            size = picture_size(root / "JPEGImages" / f"{key}.jpg")
+            size = image_size(root / "JPEGImages" / f"{key}.jpg")
             seen += [np.array(person.box) / np.tile(size, 2) for person in read_people(root / "Annotations" / f"{key}.xml", size)]
         assert (len(left_out), len(seen)) == (408, 600)
         assert cover(np.array(seen), len(PLACES)) == list(PLACES)
 
     def test_most_people_are_found_among_twenty_boxes(self):
-        pictures = voc_action(DATA).subset(range(0, 2016, 126))
-        boxes = [PeopleBoxes().boxes(pictures.image(i), pictures.names[i]) for i in range(len(pictures))]
+        images = voc_action(DATA).subset(range(0, 2016, 126))
+        boxes = [PeopleBoxes().boxes(images.image(i), images.names[i]) for i in range(len(images))]
         candidates = Candidates(torch.zeros(20 * len(boxes), 1), [len(part) for part in boxes], torch.cat(boxes))
-        assert recall(candidates, pictures.boxes) >= 0.6
+        assert recall(candidates, images.boxes) >= 0.6
 
 
 def cover(seen, count):

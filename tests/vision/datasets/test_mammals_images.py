@@ -14,7 +14,7 @@ from lvmdc.vision.datasets.mammals import NEAR_DUPLICATES, photographs
 
 @pytest.fixture(scope="module")
 def blank(tmp_path_factory):
-    """Blank pictures with the names of the photographs, large enough for every box."""
+    """Blank images with the names of the photographs, large enough for every box."""
     root = tmp_path_factory.mktemp("mammals")
     first = root / "blank.jpg"
     Image.new("L", (640, 430)).save(first)
@@ -25,17 +25,17 @@ def blank(tmp_path_factory):
 
 
 def test_all_photographs_have_their_class_and_box(blank):
-    pictures = mammals(blank)
-    assert pictures.classes == ["bison", "deer", "elephant", "giraffe", "llama", "rhino"]
-    assert pictures.y.bincount().tolist() == [44, 41, 40, 63, 42, 41]
-    assert pictures.boxes[pictures.names.index("bison/bison_rescaled_0009.jpg")].tolist() == [16, 13, 176, 127]
+    images = mammals(blank)
+    assert images.classes == ["bison", "deer", "elephant", "giraffe", "llama", "rhino"]
+    assert images.y.bincount().tolist() == [44, 41, 40, 63, 42, 41]
+    assert images.boxes[images.names.index("bison/bison_rescaled_0009.jpg")].tolist() == [16, 13, 176, 127]
 
 
 def test_near_duplicates_stay_on_one_side_of_every_split(blank):
-    pictures = mammals(blank)
-    assert len(pictures.groups.unique()) == 271 - len(NEAR_DUPLICATES)
-    for train, _ in folds(pictures.y, n_folds=10, groups=pictures.groups):
-        chosen = {pictures.names[i] for i in train}
+    images = mammals(blank)
+    assert len(images.groups.unique()) == 271 - len(NEAR_DUPLICATES)
+    for train, _ in folds(images.y, n_folds=10, groups=images.groups):
+        chosen = {images.names[i] for i in train}
         assert all((one in chosen) == (other in chosen) for one, other in NEAR_DUPLICATES)
 
 
@@ -73,17 +73,17 @@ DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals"
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not (DATA / "images").is_dir(), reason="LVMDC_DATA holds no mammals/images")
 class TestRealPhotographs:
     def test_labels_are_those_of_the_authors_windows(self):
-        pictures = mammals(DATA)
+        images = mammals(DATA)
         arrays = np.load(DATA / "hog.npz", allow_pickle=False)
-        assert pictures.names == arrays["images"].tolist()
-        assert pictures.y.tolist() == arrays["labels"].tolist()
+        assert images.names == arrays["images"].tolist()
+        assert images.y.tolist() == arrays["labels"].tolist()
 
-    def test_no_two_others_are_the_same_picture_scaled(self):
-        pictures = mammals(DATA)
-        small = np.stack([np.asarray(pictures.image(i).convert("L").resize((24, 24), Image.Resampling.BOX), float) for i in range(271)])
+    def test_no_two_others_are_the_same_image_scaled(self):
+        images = mammals(DATA)
+        small = np.stack([np.asarray(images.image(i).convert("L").resize((24, 24), Image.Resampling.BOX), float) for i in range(271)])
         flat = small.reshape(271, -1) - small.mean(axis=(1, 2))[:, None]
         flat /= np.linalg.norm(flat, axis=1, keepdims=True)
         alike = np.argwhere(np.triu(flat @ flat.T, 1) > 0.95)
-        found = {(pictures.names[i], pictures.names[j]) for i, j in alike}
+        found = {(images.names[i], images.names[j]) for i, j in alike}
         assert len(found) == 4
         assert found <= set(NEAR_DUPLICATES)

@@ -1,4 +1,4 @@
-"""What is kept of pictures is what the network would make of them again."""
+"""What is kept of images is what the network would make of them again."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch
 from lvmdc.lightning import LatentDataModule
 from lvmdc.lightning import region_features as module
 from lvmdc.lightning.region_features import Augmentation, RegionFeatures
-from lvmdc.vision.datasets import PictureSet
+from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import Learned, RegionNetwork
 from lvmdc.vision.proposals.grid import WindowGrid
 
@@ -19,8 +19,8 @@ def small(**settings):
 def samples_of(count=3):
     rng = np.random.default_rng(0)
     arrays = [rng.integers(0, 256, (24 + 8 * i, 32, 3), dtype=np.uint8) for i in range(count)]
-    data = LatentDataModule(PictureSet(arrays, ["a"], [0] * count), WindowGrid(size=(16, 16), stride=8), Learned(), progress=False)
-    return data._of_pictures()
+    data = LatentDataModule(ImageSet(arrays, ["a"], [0] * count), WindowGrid(size=(16, 16), stride=8), Learned(), progress=False)
+    return data._of_images()
 
 
 @pytest.mark.parametrize("augmentation", [None, Augmentation(1.0, (1, 1), 0), Augmentation()])
@@ -38,7 +38,7 @@ def test_a_frozen_part_gives_the_numbers_of_the_whole_network(augmentation):
     torch.testing.assert_close(found[3], found[2])
 
 
-def test_the_frozen_part_runs_once_for_a_picture_and_once_for_its_mirror_image(monkeypatch):
+def test_the_frozen_part_runs_once_for_a_image_and_once_for_its_mirror_image(monkeypatch):
     samples, network = samples_of(), small(frozen="layers.5")
     calls, begin = [], network.begin
     monkeypatch.setattr(network, "begin", lambda pixels: calls.append(1) or begin(pixels))
