@@ -22,7 +22,7 @@ def test_the_json_holds_what_was_predicted(tmp_path):
     assert path == tmp_path / "predictions.json"
     assert read(tmp_path) == {
         "format": "lvmdc predictions",
-        "version": 1,
+        "version": 2,
         "images": [
             {
                 "name": "elk/1.jpg",
