@@ -61,7 +61,7 @@ class DISC(BlockLearner):
     What it takes beyond `LatentLearner`:
 
     Args:
-        J: weight of ‖θ‖² in (11).
+        J: weight of ‖θ‖² in (11). The larger it is, the closer P_θ stays to the prior of h, uniform where there is none.
         beta: β of the dissimilarity coefficient (2), in (0, 1).
         anneal: β of the θ block in the first outer iteration, if that is more; it falls by a third an iteration until it is `beta`. A large
             β keeps P_θ flat while w is poor; learning ends with `beta` in any case.

@@ -64,7 +64,7 @@ def test_objectness_does_not_depend_on_which_colour_is_the_object():
 
 def test_objectness_of_an_image_of_one_colour_knows_only_areas():
     boxes = torch.tensor([[0.0, 0, 10, 10], [5, 5, 15, 15]])
-    assert ObjectnessPrior()(Image.new("RGB", (20, 20), "red"), boxes).tolist() == pytest.approx([-1.5, -1.5])
+    assert ObjectnessPrior(3.0)(Image.new("RGB", (20, 20), "red"), boxes).tolist() == pytest.approx([-1.5, -1.5])
 
 
 def test_large_images_are_scaled_with_their_boxes():
@@ -96,7 +96,7 @@ def test_centre_prior_is_highest_for_the_expected_box_and_symmetric():
 
 def test_product_adds_log_weights_and_strength_scales_them():
     image, boxes = random_image(3), random_boxes(3, 4, 39, 29)
-    one, other = CentrePrior(), ObjectnessPrior()
+    one, other = CentrePrior(), ObjectnessPrior(3.0)
     torch.testing.assert_close(ProductPrior(one, other)(image, boxes), one(image, boxes) + other(image, boxes))
     torch.testing.assert_close(ObjectnessPrior(6.0)(image, boxes), 2 * other(image, boxes))
     assert bool((ObjectnessPrior(0.0)(image, boxes) == 0).all())
