@@ -20,7 +20,7 @@ _registry: dict[tuple[type, type], Callable[[Any, Any, Loss], Tensor]] = {}
 
 
 def register_diversity(p: type, q: type) -> Callable:
-    """Declare how H(P, Q) is computed for two types of distribution; the nearest registered types are used.
+    """Register how H(P, Q) is computed for two types of distribution; lookups use the nearest registered types.
 
     >>> (Delta, Delta) in _registry
     True
@@ -34,7 +34,7 @@ def register_diversity(p: type, q: type) -> Callable:
 
 
 def diversity(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
-    """H(P, Q) = Σ_z Σ_z' Δ(z, z') P(z) Q(z') for each sample (1), (n,). P stands for the truth where Δ is not symmetric.
+    """H(P, Q) = Σ_z Σ_z' Δ(z, z') P(z) Q(z') for each sample (1), (n,). P is the truth where Δ is not symmetric.
 
     >>> from lvmdc.losses import ZeroOneLoss
     >>> from lvmdc import Candidates
@@ -117,7 +117,7 @@ def _any(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
 
 @register_diversity(Sampled, Sampled)
 def _draws(P: Sampled, Q: Sampled, loss: Loss) -> Tensor:
-    """Without bias: what is compared with itself is so by different draws, two distributions by draws that must be independent."""
+    """Without bias: a distribution is compared with itself by different draws; two distributions need independent draws."""
     pairs = loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows)  # (n, k, l)
     if P is Q:
         return sampled_diversity(pairs, P.log_prob)
@@ -137,8 +137,8 @@ def _point_at_draws(P: Delta, Q: Sampled, loss: Loss) -> Tensor:
 
 @register_diversity(Conditional, Sampled)
 def _expected_at_draws(P: Conditional, Q: Sampled, loss: Loss) -> Tensor:
-    bound = ExpectedLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
-    return sampled_mean(torch.stack([bound.expected_at(P.p, Q.y, rows) for rows in Q.rows.T], dim=1), Q.log_prob)
+    expectation = ExpectedLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
+    return sampled_mean(torch.stack([expectation.expected_at(P.p, Q.y, rows) for rows in Q.rows.T], dim=1), Q.log_prob)
 
 
 @register_diversity(Sampled, Conditional)

@@ -231,7 +231,7 @@ def test_latent_indices_that_are_none_are_refused(h, message):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([0], r"y must have shape \(2,\), one class a sample, but it has shape \(1,\)"),
+        ([0], r"y must have shape \(2,\), one class per sample, but it has shape \(1,\)"),
         ([0, -1], r"class indices in 0..1, but y\[1\] is -1"),
         ([2, 0], r"class indices in 0..1, but y\[0\] is 2"),
         ([0.5, 0.0], "fractions"),
@@ -249,7 +249,7 @@ def test_outputs_that_are_no_classes_are_refused(y, message):
         ([], "at least one sample"),
         ([False, False], "at least one sample"),
         ([0.5], "index must hold integers or be a mask, but it is torch.float64"),
-        ([True], r"a mask must have shape \(2,\), one value a sample, but it has shape \(1,\)"),
+        ([True], r"a mask must have shape \(2,\), one value per sample, but it has shape \(1,\)"),
     ],
 )
 def test_subsets_that_are_none_are_refused(index, message):

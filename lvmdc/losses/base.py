@@ -1,4 +1,4 @@
-"""What a loss is, and what follows from it."""
+"""What a loss is, and what follows from it; a loss on part of a set; any function as a loss."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,13 +16,12 @@ from lvmdc.losses.expectation import ExpectedLoss
 class Loss(ABC):
     """The user's loss Δ(y1, h1, y2, h2) between a truth (y1, h1) and a prediction (y2, h2): ≥ 0, and 0 where they are the same.
 
-    A loss of one's own implements `delta` and nothing else. The expected loss (7) and the self-diversity (8) then come from
-    the double sum, in blocks that fit in memory. Two further methods are shortcuts that a loss may declare where they hold:
-    `class_cost`, if Δ does not depend on h where the classes differ, and `within_class`, if its expectation where they agree has a
-    closed form. Where Δ inside a class is the same for all of them, `alike_in_classes = True` saves work where all classes count.
-    `lvmdc.testing.LossConformance` checks all of it.
+    A custom loss implements `delta` and nothing else. The expected loss (7) and the self-diversity (8) then come from the double sum, in
+    blocks that fit in memory. Shortcuts that a loss may declare where they hold: `class_cost`, if Δ does not depend on h where the
+    classes differ; `within_class`, if its expectation where they agree has a closed form; `same_in_classes = True`, if Δ inside a class is
+    the same for all classes. `lvmdc.testing.LossConformance` checks all of it.
 
-    >>> class Shift(Loss):  # how far apart two candidates stand in their sample's list
+    >>> class Shift(Loss):  # how far apart two candidates are in their sample's list
     ...     def delta(self, y1, h1, y2, h2):
     ...         return torch.where(y1 == y2, (h1.index - h2.index).abs().clamp(max=4) / 4, 1.0)
     >>> candidates = Candidates(torch.zeros(3, 1), [3])
@@ -32,7 +31,7 @@ class Loss(ABC):
 
     needs_boxes: bool = False
     of_label: bool = False  # whether Δ does not depend on h at all
-    alike_in_classes: bool = False  # whether Δ(y, h1, y, h2) is the same for every class y
+    same_in_classes: bool = False  # whether Δ(y, h1, y, h2) is the same for every class y
 
     @abstractmethod
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
@@ -78,8 +77,7 @@ class Loss(ABC):
 def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) -> None:
     """Refuse a loss that is not one: Δ(z, z) ≠ 0 somewhere, or a value that is negative or not finite.
 
-    Δ(z, z) is looked at for every candidate and class; the sign of Δ between each candidate and its sample's first one, either
-    as the truth.
+    Δ(z, z) is checked for every candidate and class; the sign of Δ between each candidate and its sample's first one, either as the truth.
 
     >>> from lvmdc.losses import FunctionLoss
     >>> check_loss(FunctionLoss(lambda y1, h1, y2, h2: 1.0), Candidates(torch.zeros(1, 1), [1]), torch.tensor([0]), 1)
@@ -107,14 +105,11 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
                 raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")
 
 
-# A loss on a part of a set.
-
-
 class SubsetLoss(Loss):
-    """A loss on samples taken out of a set: a Δ that looks candidates up by their packed row must still find them.
+    """A loss on samples taken out of a set, so that a Δ that looks candidates up by their packed row still finds them.
 
     Args:
-        rows: (T',) the row in the whole set of each row of the part.
+        rows: (T',) the row in the whole set of each row of the subset.
 
     >>> import torch
     >>> from lvmdc.losses import FunctionLoss
@@ -125,7 +120,7 @@ class SubsetLoss(Loss):
 
     def __init__(self, loss: Loss, rows: Tensor):
         self.loss, self.rows = loss, rows
-        self.needs_boxes, self.of_label, self.alike_in_classes = loss.needs_boxes, loss.of_label, loss.alike_in_classes
+        self.needs_boxes, self.of_label, self.same_in_classes = loss.needs_boxes, loss.of_label, loss.same_in_classes
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))
@@ -140,16 +135,13 @@ class SubsetLoss(Loss):
         return h if h.row is None else replace(h, row=self.rows[h.row])
 
 
-# Any function as a loss.
-
-
 class FunctionLoss(Loss):
-    """The user's own Δ(y1, h1, y2, h2) as a function of tensors that broadcast against each other.
+    """A custom Δ(y1, h1, y2, h2) as a function of tensors that broadcast against each other.
 
     Args:
         function: returns the loss of a prediction (y2, h2) where the truth is (y1, h1), elementwise. y1 and y2 are class indices.
-        latent: what the function is given as h1 and h2: `index`, the position among the sample's candidates, `box`, its corners
-            with shape (…, 4), or `row`, the packed row, by which it may look up anything it knows of a candidate.
+        latent: what the function gets as h1 and h2: `index`, the position among the sample's candidates; `box`, the corners (…, 4); or
+            `row`, the packed row.
 
     >>> far = FunctionLoss(lambda y1, h1, y2, h2: ((y1 != y2) | ((h1 - h2).abs() > 1)).float())
     >>> far.expected_loss(Candidates(torch.zeros(3, 1), [3]), [0], torch.tensor([1.0, 0.0, 0.0])).flatten()

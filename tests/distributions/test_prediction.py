@@ -1,7 +1,7 @@
 import pytest
 import torch
 from hypothesis import given
-from references import LOSSES, SMALL, argmax, expected_loss, of_sample, problems
+from references import SMALL, argmax, problems
 from torch import nn
 
 from lvmdc.distributions import Delta, LinearPrediction, NeuralPrediction
@@ -41,19 +41,6 @@ def test_forward_is_the_delta_on_the_prediction(problem):
     P = model(problem.candidates)
     assert isinstance(P, Delta)
     assert all(torch.equal(a, b) for a, b in zip((P.y, P.h), model.predict(problem.candidates), strict=True))
-
-
-@SMALL
-@given(problems())
-def test_loss_augmented_prediction_is_the_greatest_sum_of_score_and_expected_loss(problem):
-    c = problem.candidates
-    for loss in LOSSES.values():
-        expected = expected_loss(loss, problem)
-        y, h = NeuralPrediction(Given(problem.scores)).loss_augmented(c, loss.expected_loss(c, problem.y, problem.p, problem.n_classes))
-        for i in range(len(c)):
-            value = argmax(c, problem.scores + expected, i)[0]
-            chosen = of_sample(c, problem.scores + expected, i)[int(h[i])][int(y[i])]
-            assert chosen == pytest.approx(value, abs=1e-5)
 
 
 def test_the_k_best_begin_with_the_prediction(problem):

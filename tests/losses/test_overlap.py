@@ -4,7 +4,7 @@ import torch
 import torchvision.ops
 
 from lvmdc import Candidates, OverlapLoss
-from lvmdc.losses import box_area, box_iou
+from lvmdc.boxes import box_area, box_iou
 from lvmdc.losses.overlap import TILE, expected_overlap_loss
 from lvmdc.testing import LossConformance, random_candidates, random_weights
 

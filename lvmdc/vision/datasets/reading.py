@@ -1,4 +1,4 @@
-"""An image file as pixels, whatever its mode."""
+"""Image files of any mode as RGB pixels."""
 
 import warnings
 from pathlib import Path
@@ -7,26 +7,26 @@ import numpy as np
 from PIL import Image, ImageOps
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-# What Pillow may take a file for, whatever its name: formats of pixels alone. Others start programs, as EPS does.
+# Formats that Pillow may read, whatever the file name: pixels only. Others start programs, as EPS does.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 89_478_485  # above which Pillow warns of a decompression bomb; a quarter of a gigabyte in RGB
-_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 turn the image by a quarter
+_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 rotate the image by a quarter turn
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any mode in RGB: 16 bits are scaled to 8, and what is transparent shows white, as in a viewer.
+    """An image of any mode in RGB: 16 bits are scaled to 8, and transparency becomes white, as in a viewer.
 
     >>> to_rgb(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))
     (255, 255, 255)
     """
     if image.mode.startswith("I"):
-        # Pillow's own conversion of 16-bit images clips at 255: they would come out white.
+        # Pillow's conversion of 16-bit images clips at 255, which makes them white.
         levels = np.asarray(image).astype(np.int64)
         if levels.size and (levels.min() < 0 or levels.max() > 65535):
             raise ValueError(f"its grey values must lie in 0..65535, but they span {levels.min()}..{levels.max()}")
         return Image.fromarray(np.round(levels / 257).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
-        raise ValueError("it holds floating point values, whose range is not known; save it with 8 or 16 bits")
+        raise ValueError("it holds floating point values, whose range is unknown; save it with 8 or 16 bits")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
@@ -34,7 +34,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def read_image(path: str | Path) -> Image.Image:
-    """The image in RGB, upright as its EXIF orientation says. A file that cannot be read whole is refused by name.
+    """The image in RGB, upright according to its EXIF orientation. A file that cannot be read completely is refused by name.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def read_image(path: str | Path) -> Image.Image:
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
-    """Width and height of the upright image, from the head of the file alone.
+    """Width and height of the upright image, from the file header alone.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def image_size(path: str | Path) -> tuple[int, int]:
 
 
 def _opened(path: str | Path) -> Image.Image:
-    """An image of which only the head is read yet; one of absurd size is refused before it costs memory."""
+    """An image of which only the header is read; one that is too large is refused before it takes memory."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         image = Image.open(path, formats=FORMATS)

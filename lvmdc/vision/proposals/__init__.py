@@ -1,4 +1,4 @@
-"""Where the candidates of an image come from."""
+"""Proposals: the candidate boxes of an image."""
 
 from lvmdc.boxes import distinct
 from lvmdc.vision.proposals.base import Proposals

@@ -1,4 +1,4 @@
-"""What a source of candidate boxes is."""
+"""The base class of sources of candidate boxes."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 class Proposals(ABC):
-    """Where the candidates of an image come from: the boxes that the latent variable may be.
+    """The candidate boxes of an image: what the latent variable may be.
 
-    A source of one's own implements `boxes` and `settings`. The boxes of an image must depend on the image, its name and the
-    settings alone, since results are cached under these.
+    Custom proposals implement `boxes` and `settings`. The boxes must depend on the image, its name and the settings alone, since results
+    are cached under these.
 
     >>> import torch
     >>> class Whole(Proposals):
@@ -29,7 +29,7 @@ class Proposals(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything that the boxes depend on beside the image and its name, as plain values that JSON can write."""
+        """Everything that the boxes depend on besides the image and its name, as plain values for JSON."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"

@@ -11,14 +11,13 @@ from lvmdc.vision.proposals.base import Proposals
 
 
 class WindowGrid(Proposals):
-    """Windows of a fixed size, `stride` pixels apart, all inside the image; what the stride leaves over is margin on both sides.
+    """Windows of a fixed size, `stride` pixels apart, all inside the image; the rest is margin on both sides.
 
     Args:
         size: width and height of a window at scale 1.
         stride: pixels between windows at scale 1, in both directions; it grows with the scale.
-        scales: factors on `size` and `stride`. A scale whose window does not fit in the image is left out; if none fits,
-            the whole image is the one window.
-        max_boxes: where there would be more, the stride grows by the least number of pixels that brings them under it.
+        scales: factors on `size` and `stride`. A scale whose window does not fit is left out; if none fits, the whole image is one window.
+        max_boxes: if there would be more, the stride grows until there are not.
 
     >>> WindowGrid().boxes(Image.new("RGB", (64, 64)), "a").shape
     torch.Size([25, 4])

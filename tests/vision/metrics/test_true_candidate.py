@@ -3,7 +3,7 @@ import torch
 from torchvision.ops import box_iou
 
 from lvmdc.candidates import Candidates
-from lvmdc.vision.features import true_candidate
+from lvmdc.vision.metrics import true_candidate
 
 
 def random_boxes(n, generator):
@@ -26,5 +26,5 @@ def test_the_true_candidate_is_the_best_of_its_own_sample():
 def test_boxes_are_asked_for():
     with pytest.raises(ValueError, match=r"candidates\.boxes is None"):
         true_candidate(Candidates(torch.zeros(2, 1), [2]), torch.zeros(1, 4))
-    with pytest.raises(ValueError, match=r"boxes must have shape \(1, 4\)"):
+    with pytest.raises(ValueError, match=r"truth_boxes must have shape \(1, 4\)"):
         true_candidate(Candidates(torch.zeros(1, 1), [1], [[0, 0, 1, 1]]), torch.zeros(2, 4))
