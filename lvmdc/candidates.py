@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,6 +100,10 @@ class Candidates:
         for name in (*ARRAYS, "shard"):
             setattr(new, name, parts[name] if name in parts else getattr(self, name))
         return new
+
+    def _changed(self, change: Callable[[Tensor], Tensor], *names: str) -> dict[str, Tensor | None]:
+        """The named arrays, changed, where the set has them."""
+        return {name: None if (values := getattr(self, name)) is None else change(values) for name in names}
 
     # ---- shape ---------------------------------------------------------------------------------------------------
 
@@ -217,11 +221,7 @@ class Candidates:
         return self.offsets + h.long()
 
     def index(self, rows: Tensor) -> Tensor:
-        """The inverse of `rows`: positions among the samples' own candidates.
-
-        >>> Candidates(torch.eye(3), [2, 1]).index(torch.tensor([1, 2]))
-        tensor([1, 0])
-        """
+        """The inverse of `rows`: positions among the samples' own candidates."""
         return rows - self.offsets[self.sample[rows]]
 
     def latent(self, rows: Tensor) -> Latent:
@@ -266,9 +266,9 @@ class Candidates:
         return self.subset(list(index) if isinstance(index, range) else index)
 
     def _take(self, rows: Tensor, counts: Tensor) -> Self:
-        boxes, prior = (None if values is None else values[rows] for values in (self.boxes, self.prior))
-        features, phi = (None if values is None else take_mapped(values, rows) for values in (self.features, self.phi))
-        return self._with(features=features, counts=counts, boxes=boxes, phi=phi, prior=prior, shard=None)
+        parts = self._changed(lambda values: take_mapped(values, rows), "features", "phi")
+        parts |= self._changed(lambda values: values[rows], "boxes", "prior")
+        return self._with(**parts, counts=counts, shard=None)
 
     def part(self, first: int, last: int, shard: Shard | None = None) -> Self:
         """The samples from `first` up to `last`, as a view that shares memory: features that are mapped stay mapped.
@@ -279,7 +279,7 @@ class Candidates:
         if not 0 <= first < last <= len(self):
             raise ValueError(f"part needs 0 ≤ first < last ≤ {len(self)}, but they are {first} and {last}")
         rows = slice(int(self.offsets[first]), int(self.offsets[last - 1] + self.counts[last - 1]))
-        parts = {name: None if getattr(self, name) is None else getattr(self, name)[rows] for name in ("features", *OPTIONAL)}
+        parts = self._changed(lambda values: values[rows], "features", *OPTIONAL)
         return self._with(**parts, counts=self.counts[first:last], shard=shard)
 
     # ---- other sets ----------------------------------------------------------------------------------------------
@@ -291,18 +291,12 @@ class Candidates:
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """The same set on another device, its features (and those of Φ) in another precision."""
         device = device or self.device
-        parts = {name: None if getattr(self, name) is None else getattr(self, name).to(device) for name in ("counts", "boxes", "prior")}
-        phi = None if self.phi is None else self.phi.to(device, dtype or self.phi.dtype)
-        return self._with(**parts, features=self.features.to(device, dtype or self.features.dtype), phi=phi)
+        parts = self._changed(lambda values: values.to(device), "counts", "boxes", "prior")
+        return self._with(**parts, **self._changed(lambda values: values.to(device, dtype or values.dtype), "features", "phi"))
 
     def detach(self) -> Self:
-        """The same set, whose features carry no gradient.
-
-        >>> Candidates(torch.eye(2).requires_grad_(), [2]).detach().features.requires_grad
-        False
-        """
-        names = ("features", "phi", "prior")
-        return self._with(**{name: None if getattr(self, name) is None else getattr(self, name).detach() for name in names})
+        """The same set, whose features carry no gradient."""
+        return self._with(**self._changed(torch.Tensor.detach, "features", "phi", "prior"))
 
     @staticmethod
     def concat(sets: Sequence[Candidates]) -> Candidates:

@@ -116,23 +116,16 @@ def _any(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
 
 
 @register_diversity(Sampled, Sampled)
-def _draws(P: Sampled, Q: Sampled, loss: Loss) -> Tensor:
-    """Without bias: a distribution is compared with itself by different draws; two distributions need independent draws."""
-    pairs = loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows)  # (n, k, l)
-    if P is Q:
-        return sampled_diversity(pairs, P.log_prob)
-    other = sampled_mean(pairs.mean(dim=1), Q.log_prob)
-    return sampled_mean(pairs.mean(dim=2), P.log_prob) + (other - other.detach())
-
-
 @register_diversity(Sampled, Delta)
-def _draws_at_point(P: Sampled, Q: Delta, loss: Loss) -> Tensor:
-    return sampled_mean(loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows[:, None])[..., 0], P.log_prob)
-
-
 @register_diversity(Delta, Sampled)
-def _point_at_draws(P: Delta, Q: Sampled, loss: Loss) -> Tensor:
-    return sampled_mean(loss_of_pairs(loss, P.candidates, P.y, P.rows[:, None], Q.y, Q.rows)[:, 0], Q.log_prob)
+def _draws(P: Sampled | Delta, Q: Sampled | Delta, loss: Loss) -> Tensor:
+    """Without bias: a distribution is compared with itself by different draws; two distributions need independent draws."""
+    (rows1, log1), (rows2, log2) = ((D.rows, D.log_prob) if isinstance(D, Sampled) else (D.rows[:, None], None) for D in (P, Q))
+    pairs = loss_of_pairs(loss, P.candidates, P.y, rows1, Q.y, rows2)  # (n, k, l)
+    if P is Q:
+        return sampled_diversity(pairs, log1)
+    other = sampled_mean(pairs.mean(dim=1), log2)
+    return sampled_mean(pairs.mean(dim=2), log1) + (other - other.detach())
 
 
 @register_diversity(Conditional, Sampled)

@@ -111,11 +111,7 @@ def _of_rank(at: Shard, arrays: list[Tensor | None]) -> list[Tensor | None]:
 
 
 def ranks(group: Any = None) -> tuple[int, int]:
-    """The rank of this process and the number of ranks: (0, 1) without a process group.
-
-    >>> ranks()
-    (0, 1)
-    """
+    """The rank of this process and the number of ranks: (0, 1) without a process group."""
     if not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     return dist.get_rank(group), dist.get_world_size(group)
@@ -169,11 +165,7 @@ def total(candidates: Candidates, values: Tensor) -> Tensor:
 
 
 def mean(candidates: Candidates, values: Tensor, dim: int = 0) -> Tensor:
-    """The mean over all samples, which are axis `dim` of values, in float64.
-
-    >>> mean(Candidates(torch.eye(3), [2, 1]), torch.tensor([1.0, 2.0]))
-    tensor(1.5000, dtype=torch.float64)
-    """
+    """The mean over all samples, which are axis `dim` of values, in float64."""
     if candidates.shard is None:
         return values.double().mean(dim=dim)
     return total(candidates, values.double().sum(dim=dim)) / n_samples(candidates)
@@ -189,11 +181,7 @@ def highest(candidates: Candidates, value: float) -> float:
 
 
 def row_mean(values: Tensor) -> Tensor:
-    """The mean of the values (m,) of all ranks, which all call it; differentiable in the values of every rank.
-
-    >>> row_mean(torch.tensor([1.0, 2.0]))
-    tensor(1.5000)
-    """
+    """The mean of the values (m,) of all ranks, which all call it; differentiable in the values of every rank."""
     if ranks()[1] == 1:
         return values.mean()
     found = all_reduce(torch.stack([values.sum(), values.new_tensor(float(len(values)))]))

@@ -20,11 +20,7 @@ def best(candidates: Candidates, values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_value(candidates: Candidates, values: Tensor) -> Tensor:
-    """max over (y, h) of values (T, K) for each sample, (n,).
-
-    >>> best_value(Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 3.0], [1.0, 2.0]]))
-    tensor([3.])
-    """
+    """max over (y, h) of values (T, K) for each sample, (n,)."""
     return segment_max(values.amax(dim=1), candidates.counts)
 
 

@@ -59,17 +59,6 @@ def split_by_class(
     return torch.from_numpy(np.flatnonzero(side)), torch.from_numpy(np.flatnonzero(~side))
 
 
-def folds(
-    y: ArrayLike, n_folds: int = 5, fraction: float = 0.6, seed: int = 0, groups: ArrayLike | None = None
-) -> list[tuple[Tensor, Tensor]]:
-    """The divisions of folds 0..n_folds−1, each as `split_by_class` makes it. Test parts of two folds may overlap.
-
-    >>> [len(train) for train, test in folds([0] * 5 + [1] * 10, n_folds=3)]
-    [9, 9, 9]
-    """
-    return [split_by_class(y, fraction, fold, seed, groups) for fold in range(n_folds)]
-
-
 def _units(n: int, groups: ArrayLike | None) -> list[np.ndarray]:
     """The samples that must stay together, as lists of indices."""
     if groups is None:

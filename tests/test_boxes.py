@@ -6,7 +6,7 @@ from lvmdc import LabelledBoxes
 BOX = [[0, 0, 2, 2], [1, 1, 3, 3], [0, 0, 4, 4]]
 
 
-def test_images_are_counted_anew_in_the_order_of_a_subset():
+def test_images_are_renumbered_in_the_order_of_a_subset():
     boxes = LabelledBoxes([0, 2, 2], [1, 0, 1], BOX, score=[0.1, 0.2, 0.3], difficult=[True, False, False])
     part = boxes.subset([2, 1, 0])
     assert part.image.tolist() == [0, 0, 2]

@@ -106,23 +106,6 @@ class Uniform(ConditionalModel):
         return zeros if self.joint is None else zeros.masked_fill(~self.joint.has(candidates, y), -torch.inf)
 
 
-class Fixed(ConditionalModel):
-    """A delta: all mass on one candidate h (n,) of each sample, as for known h and in ILSVM.
-
-    >>> Fixed(torch.tensor([1]))(Candidates(torch.eye(2), [2]), [0]).p
-    tensor([0., 1.])
-    """
-
-    def __init__(self, h: Tensor):
-        super().__init__()
-        self.h = h
-
-    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
-        scores = torch.full((candidates.n_candidates,), -torch.inf, device=candidates.device, dtype=score_dtype(candidates))
-        scores[candidates.rows(self.h)] = 0
-        return scores
-
-
 def weighted(scores: Tensor, log_prior: Tensor | None) -> Tensor:
     """(T,): score(h) + log π(h | x, y) in the precision of the scores; None: π is uniform.
 

@@ -61,20 +61,12 @@ def neg_entropy_gradient(scores: Tensor, counts: Tensor, alpha: float) -> Tensor
 
 
 def softmax(values: Tensor, counts: Tensor) -> Tensor:
-    """Probabilities over each sample's rows, column by column; none where a class has no candidate. (T, …) → (T, …).
-
-    >>> softmax(torch.tensor([[0.0, -torch.inf], [0.0, -torch.inf]]), torch.tensor([2])).tolist()
-    [[0.5, 0.0], [0.5, 0.0]]
-    """
+    """Probabilities over each sample's rows, column by column; none where a class has no candidate. (T, …) → (T, …)."""
     return segment_softmax(values, counts).nan_to_num(nan=0.0)
 
 
 def first_maximum(values: Tensor, counts: Tensor) -> Tensor:
-    """1 where each sample's maximum lies, the first one if several tie, column by column. (T, …) → (T, …).
-
-    >>> first_maximum(torch.tensor([1.0, 3.0, 3.0, 2.0]), torch.tensor([3, 1]))
-    tensor([0., 1., 0., 1.])
-    """
+    """1 where each sample's maximum lies, the first one if several tie, column by column. (T, …) → (T, …)."""
     is_max = (values == segment_max(values, counts).repeat_interleave(counts, dim=0)) & (values > -torch.inf)
     # Counted down, so that the first row has the highest number; exact in float64 up to 2^53.
     place = torch.arange(len(values), 0, -1, device=values.device, dtype=torch.float64)
@@ -106,10 +98,6 @@ class ClassFirst(LinearPrediction):
     def predict(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
         y, rows = inference.best(candidates, self.ranking(candidates, self.scores(candidates)))
         return y, candidates.index(rows)
-
-    def score(self, candidates: Candidates) -> Tensor:
-        """(n,): V of the class that is predicted."""
-        return self.class_values(candidates, self.scores(candidates)).amax(dim=1)
 
     def top_k(self, candidates: Candidates, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """The k best (y, h) of each sample by `ranking`, best first; see `inference.top_k`."""

@@ -32,10 +32,6 @@ class Prediction(nn.Module, ABC):
         y, rows = inference.best(candidates, self.scores(candidates))
         return y, candidates.index(rows)
 
-    def score(self, candidates: Candidates) -> Tensor:
-        """(n,) the score of the prediction, differentiable in the parameters."""
-        return inference.best_value(candidates, self.scores(candidates))
-
     def top_k(self, candidates: Candidates, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """The k best (y, h) of each sample, best first: classes, candidate indices, scores, each (n, k); see `inference.top_k`."""
         return inference.top_k(candidates, self.scores(candidates), k)

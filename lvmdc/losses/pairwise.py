@@ -29,12 +29,6 @@ class RaggedMatrices:
 
     Args:
         blocks: rows of the truth (g, b) and of the prediction (g, c), and Δ between them (g, b, c, K').
-
-    >>> rows, delta = torch.tensor([[0, 1]]), torch.tensor([[0.0, 1.0], [0.5, 0.0]]).reshape(1, 2, 2, 1)
-    >>> matrices = RaggedMatrices(Candidates(torch.zeros(2, 1), [2]), 1, torch.float32, [(rows, rows, delta)])
-    >>> matrices.apply(torch.tensor([0.25, 0.75]), False), matrices.apply(torch.tensor([[0.25], [0.75]]), True)
-    (tensor([[0.3750],
-            [0.2500]]), tensor([0.7500, 0.1250]))
     """
 
     def __init__(self, candidates: Candidates, classes: int, dtype: torch.dtype, blocks: Iterable[tuple[Tensor, Tensor, Tensor]]):

@@ -122,7 +122,9 @@ def motif(
         if min(map(len, letters), default=width) < width:
             raise ValueError(f"{file} must hold sequences of at least width = {width} letters, but one has {min(map(len, letters))}")
     if per_class is not None:
-        chosen = _first_of_each(y, per_class)
+        if per_class < 1:
+            raise ValueError(f"per_class must be at least 1, but it is {per_class}")
+        chosen = np.sort(np.concatenate([np.flatnonzero(np.array(y) == label)[:per_class] for label in (0, 1)]))
         names, y, sequences = [names[i] for i in chosen], [y[i] for i in chosen], [sequences[i] for i in chosen]
     division = np.arange(len(y)), len(y) + np.arange(len(more[1]))
     try:
@@ -135,12 +137,7 @@ Sequences = tuple[list[str], list[int], list[str]]  # names, labels, letters
 
 
 def read_sequences(path: str | Path) -> Sequences:
-    """Names, labels (0 or 1) and letters of a file, plain or compressed; a line that does not fit the format is refused by its number.
-
-    >>> read_sequences("nowhere.data")
-    Traceback (most recent call last):
-    FileNotFoundError: nowhere.data does not exist
-    """
+    """Names, labels (0 or 1) and letters of a file, plain or compressed; a line that does not fit the format is refused by its number."""
     path = Path(path)
     data = read_bytes(path)
     try:
@@ -164,19 +161,6 @@ def read_sequences(path: str | Path) -> Sequences:
     if len(y) != int(first):
         raise ValueError(f"{path} must hold {int(first)} sequences, as its first line says, but it holds {len(y)}")
     return names, y, sequences
-
-
-def _first_of_each(y: list[int], per_class: int) -> list[int]:
-    """Which are among the first `per_class` of their label."""
-    if per_class < 1:
-        raise ValueError(f"per_class must be at least 1, but it is {per_class}")
-    seen = [0, 0]
-    chosen = []
-    for i, label in enumerate(y):
-        seen[label] += 1
-        if seen[label] <= per_class:
-            chosen.append(i)
-    return chosen
 
 
 def _file(root: Path, stem: str) -> Path | None:

@@ -94,22 +94,13 @@ class MotifMap(JointFeatureMap):
         return w.flatten()[: 4 * self.width].reshape(self.width, 4)
 
     def letter_shares(self, candidates: Candidates, rows: Tensor) -> Tensor:
-        """(W, 4): how often each letter occurs at each position of the windows at packed rows.
-
-        >>> psi = MotifMap(width=2, order=1)
-        >>> psi.letter_shares(Candidates(psi.codes(["ACG"]), [2]), torch.tensor([0, 1]))[0]
-        tensor([0.5000, 0.5000, 0.0000, 0.0000])
-        """
+        """(W, 4): how often each letter occurs at each position of the windows at packed rows."""
         return torch.nn.functional.one_hot(candidates.features[rows].long() % 4, 4).float().mean(dim=0)
 
     def letter_probabilities(self, w: Tensor, shares: Tensor) -> Tensor:
         """(W, 4): softmax(τ M[j]) at each position j, with the τ ≥ 0 that makes letters of these `shares` (W, 4) most likely.
 
         The weights of an SVM are logarithms of probabilities up to a factor that the margin sets, not the data.
-
-        >>> psi = MotifMap(width=1, order=0)
-        >>> psi.letter_probabilities(torch.tensor([5.0, 0, 0, 0, 0, 0, 0, 0]), torch.tensor([[0.7, 0.1, 0.1, 0.1]])).round(decimals=2)
-        tensor([[0.7000, 0.1000, 0.1000, 0.1000]])
         """
         scales = torch.cat([torch.zeros(1), torch.logspace(-3, 3, 601)]).to(w)
         every = (scales[:, None, None] * self.motif(w)).log_softmax(dim=2)  # (scales, W, 4)
@@ -161,11 +152,7 @@ class MotifMap(JointFeatureMap):
 
 
 def as_letters(sequence: str | np.ndarray) -> np.ndarray:
-    """A sequence as numbers, A, C, G, T as 0 to 3, in capitals or not; any other letter is refused.
-
-    >>> as_letters("acGT").tolist()
-    [0, 1, 2, 3]
-    """
+    """A sequence as numbers, A, C, G, T as 0 to 3, in capitals or not; any other letter is refused."""
     if not isinstance(sequence, str):
         return sequence
     # Other characters become a question mark, which is no base.

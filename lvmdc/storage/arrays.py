@@ -177,7 +177,7 @@ def load_arrays(
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str, mapped: bool) -> np.ndarray:
-    """One member of an npz: a read-only map, or read into memory, as it must be if it was compressed and has no place of its own."""
+    """One member of an npz: a read-only map, or, if it is compressed, read into memory."""
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as member:
         shape, fortran, dtype = _header(member)

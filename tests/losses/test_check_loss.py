@@ -8,14 +8,14 @@ from lvmdc.testing import LossConformance
 
 
 class Truthy(Loss):
-    """A loss of one's own that returns truth values."""
+    """A loss that returns truth values."""
 
     def delta(self, y1, h1, y2, h2):
         return (y1 != y2) | (h1.index != h2.index)
 
 
 class Steps(Loss):
-    """A loss of one's own that returns whole numbers."""
+    """A loss that returns whole numbers."""
 
     def delta(self, y1, h1, y2, h2):
         return torch.where(y1 == y2, (h1.index - h2.index).abs(), 7)

@@ -42,15 +42,7 @@ class Source:
 
 @contextmanager
 def open_source(path: str | Path) -> Iterator[Source]:
-    """A folder, a zip or a tar archive, compressed or not, without hidden files and folders, and without links in archives.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.txt").write_text("hello")
-    ...     with open_source(folder) as source:
-    ...         source.files, source.read("a.txt")
-    (['a.txt'], b'hello')
-    """
+    """A folder, a zip or a tar archive, compressed or not, without hidden files and folders, and without links in archives."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"source: {path} does not exist")

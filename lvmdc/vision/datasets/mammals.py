@@ -44,11 +44,7 @@ NEAR_DUPLICATES = (
 
 
 def photographs() -> list[str]:
-    """The names `<class>/<file>` of the 271 photographs.
-
-    >>> len(photographs()), photographs()[0]
-    (271, 'bison/bison_rescaled_0009.jpg')
-    """
+    """The names `<class>/<file>` of the 271 photographs."""
     with BOXES.open(encoding="utf-8", newline="") as file:
         return [row["image"] for row in csv.DictReader(file)]
 
@@ -80,12 +76,7 @@ def mammals(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
 
 
 def check_complete(root: Path) -> None:
-    """Refuse a folder of photographs by class that does not hold exactly the 271.
-
-    >>> check_complete(Path("nowhere"))
-    Traceback (most recent call last):
-    ValueError: nowhere must hold the 271 photographs, but bison/bison_rescaled_0009.jpg is missing, and 270 others
-    """
+    """Refuse a folder of photographs by class that does not hold exactly the 271."""
     expected = photographs()
     found = {f"{file.parent.name}/{file.name}" for file in root.glob("[!.]*/[!.]*") if file.suffix.lower() in SUFFIXES}
     missing = [name for name in expected if name not in found]
@@ -103,10 +94,6 @@ def read_windows(source: Source, progress: bool = True) -> dict[str, np.ndarray]
     `labels` (271,), `counts` (271,), `grid` (271, 2), windows across and down, `windows` (T, 4), `features` (T, 1488) in half precision,
     and `truth` (271,), the window of best overlap with our box, the first of several that tie. Window (i, j) of an image is its row
     i · grid[1] + j.
-
-    >>> from pathlib import Path
-    >>> read_windows(Source(Path("empty"), [], bytes), progress=False) is None
-    True
     """
     found: dict[str, dict[tuple[int, int], str]] = {}
     for file in source.files:

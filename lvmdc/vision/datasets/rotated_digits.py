@@ -94,21 +94,13 @@ class RotationSet(CandidateSet):
 
 
 def turned_at_random(images: np.ndarray, seed: int, rotations: Sequence[float] = ROTATIONS) -> tuple[np.ndarray, np.ndarray]:
-    """Each image (s, s) turned by one of the angles, and which one it was; image i is turned in the same way whatever n is.
-
-    >>> turned_at_random(np.ones((3, 4, 4), np.float32), seed=0)[1].shape
-    (3,)
-    """
+    """Each image (s, s) turned by one of the angles, and which one it was; image i is turned in the same way whatever n is."""
     h = np.array([np.random.default_rng([seed, i]).integers(len(rotations)) for i in range(len(images))])
     return turned(images, np.asarray(rotations, float)[h]), h
 
 
 def checked_pair(pair: Sequence[int]) -> list[int]:
-    """The digits to tell apart, refused if they are not different digits.
-
-    >>> checked_pair((1, 7))
-    [1, 7]
-    """
+    """The digits to tell apart, refused if they are not different digits."""
     digits = list(pair)
     if len(digits) < 2 or len(set(digits)) != len(digits) or not all(isinstance(d, int) and 0 <= d <= 9 for d in digits):
         raise ValueError(f"pair must be two or more different digits in 0..9, such as [1,7], but it is {digits}")
@@ -182,12 +174,6 @@ def read_idx(path: str | Path) -> np.ndarray:
     """The array of an idx file of bytes, plain or `.gz`; a truncated one, or one of another kind, is refused by name.
 
     The format: two zero bytes, 8 for unsigned bytes, the number of dimensions, each of them as four bytes, highest first, then the data.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "two").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 7]))
-    ...     read_idx(f"{folder}/two")
-    array([5, 7], dtype=uint8)
     """
     path = Path(path)
     data = read_bytes(path)

@@ -22,14 +22,7 @@ def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def listed(path: Path) -> list[str]:
-    """The images in a list, each once: it may have a line for every object.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "train.txt").write_text("2011_1 1\\n2011_1 2\\n2011_7 1\\n")
-    ...     listed(Path(folder, "train.txt"))
-    ['2011_1', '2011_7']
-    """
+    """The images in a list, each once: it may have a line for every object."""
     keys = list(dict.fromkeys(words[0] for _, words in rows_of(path)))
     if not keys:
         raise ValueError(f"{path} must name the images of the split, but it is empty")
@@ -40,12 +33,7 @@ def listed(path: Path) -> list[str]:
 
 
 def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Path]:
-    """The file of each image in a folder of the devkit; missing ones are refused with the lists that name them.
-
-    >>> voc_files(Path("nowhere"), ["2011_1"], ".jpg", "train.txt")
-    Traceback (most recent call last):
-    FileNotFoundError: train.txt names nowhere/2011_1.jpg, which does not exist (1 of 1 files are missing in nowhere)
-    """
+    """The file of each image in a folder of the devkit; missing ones are refused with the lists that name them."""
     files = [folder / f"{key}{suffix}" for key in keys]
     missing = [file for file in files if not file.is_file()]
     if missing:
@@ -81,15 +69,6 @@ def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> 
     Args:
         path: `Annotations/<image>.xml`.
         size: width and height of the image itself.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "a.xml")
-    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
-    ...     cow = f"<object><name>cow</name><difficult>1</difficult>{box}</object>"
-    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{cow}</annotation>")
-    ...     read_objects(file, (6, 4))
-    [VocObject(number=1, name='cow', box=(0.0, 1.0, 3.0, 4.0), difficult=True, truncated=False, actions=None)]
     """
     root = _parsed(path)
     _check_size(path, root, size)

@@ -1,4 +1,4 @@
-"""Computed candidates on disk: a key that belongs to their inputs, and shards by which an interrupted extraction goes on."""
+"""Computed candidates on disk: a key that belongs to their inputs, and shards, from which an interrupted extraction resumes."""
 
 import hashlib
 import json

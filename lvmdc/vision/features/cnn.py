@@ -29,7 +29,7 @@ class CNN(Features):
         mode: "crop" or "roi".
         size: side in pixels that crops are resized to, a multiple of 32.
         longer_side: pixels of the longer side of an image in mode "roi", a multiple of 32. The other side follows, in multiples of 32.
-        stride: which map: the last one with a cell per so many pixels. Maps of a smaller stride are finer and know less of classes.
+        stride: which map: the last one with a cell per `stride` pixels. Maps of a smaller stride are finer and know less of classes.
         grid: means over grid × grid parts of the window rather than the whole, with grid² times as many numbers.
         scale: factor on the numbers. None: 1/4 for crops and 0.7 for regions, which give windows of photographs about the length of HOG, 8,
             so that C near 1 suits both. With `normalise` the length of the whole image's; None: 8.

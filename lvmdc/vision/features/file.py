@@ -41,6 +41,8 @@ class NamedRows:
     def __init__(self, path: str | Path, boxes: str = "boxes", others: tuple[str, ...] = ()):
         self.path = Path(path)
         arrays = load_arrays(self.path, required=("images", "counts", boxes, *others))
+        with self.path.open("rb") as file:
+            self.digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         for name, values in arrays.items():
             if values.ndim == 0:
                 raise ValueError(f"{self.path}: {name} must have a row for each entry, but it is a single value")
@@ -123,8 +125,6 @@ class FileFeatures(Features):
         if self._numbers.dim() != 2:
             raise ValueError(f"{path}: {features} must have shape (T, d), but it has shape {tuple(self._numbers.shape)}")
         check_finite(f"{path}: {features}", self._numbers)
-        with self.path.open("rb") as file:
-            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
     def n_features(self) -> int:
@@ -151,4 +151,4 @@ class FileFeatures(Features):
 
     def settings(self) -> dict[str, Any]:
         """The file counts by its content, not by its path."""
-        return {"file": self._digest[:16], **self._names}
+        return {"file": self._rows.digest, **self._names}

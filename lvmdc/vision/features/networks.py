@@ -48,9 +48,6 @@ class EfficientNetLite0(nn.Module):
     """Scores of the 1,000 classes of ImageNet for (n, 3, height, width) images whose sides are multiples of 32.
 
     The names of its parts are those of the weights of `pretrained_weights`, without their leading underscores.
-
-    >>> EfficientNetLite0().eval()(torch.zeros(1, 3, 64, 64)).shape
-    torch.Size([1, 1000])
     """
 
     def __init__(self) -> None:
@@ -115,9 +112,5 @@ def pretrained_weights() -> Path:
 
 
 def own_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights under the names of the parts here.
-
-    >>> list(own_names({"_blocks.0._bn1.weight": torch.ones(1)}))
-    ['blocks.0.bn1.weight']
-    """
+    """The weights under the names of the parts here."""
     return {".".join(part.removeprefix("_") for part in name.split(".")): tensor for name, tensor in weights.items()}

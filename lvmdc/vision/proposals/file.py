@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,6 @@ class FileProposals(Proposals):
             raise ValueError(f"outside must be one of {', '.join(OUTSIDE)}, but it is {outside!r}")
         self.path, self.array, self.outside = Path(path), boxes, outside
         self._rows = NamedRows(path, boxes)
-        with self.path.open("rb") as file:
-            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
 
     @classmethod
     def for_images(cls, images: ImageSet, **settings: Any) -> FileProposals:
@@ -78,7 +75,7 @@ class FileProposals(Proposals):
 
     def settings(self) -> dict[str, Any]:
         """The file counts by its content, not by its path."""
-        return {"file": self._digest[:16], "boxes": self.array, "outside": self.outside}
+        return {"file": self._rows.digest, "boxes": self.array, "outside": self.outside}
 
 
 def save_proposals(path: str | Path, names: Sequence[str], boxes: Sequence[Tensor]) -> None:

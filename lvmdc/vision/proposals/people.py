@@ -49,7 +49,7 @@ class PeopleBoxes(Proposals):
         images: the data set with the true boxes; only needed with `include_truth`.
         include_truth: whether the true box is among the candidates; the log says which.
         count: boxes per image; a few less if the image is so small that boxes coincide.
-        detections: at most so many from the detector; 0: none.
+        detections: the largest number from the detector; 0: none.
         widened: the number of best detections that are added a second time, wider.
         threshold: least score of a detection. The detector's default is 0; a lower one finds more, and worse.
         size: pixels of the image's longer side for the detector, which finds people from about 100 pixels on.

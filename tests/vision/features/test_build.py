@@ -17,13 +17,13 @@ from lvmdc.vision.proposals import Proposals, WindowGrid
 
 
 class Counting(Features):
-    """The mean grey of each window, and how often it was asked for; breaks off after some images, as a job that is killed does."""
+    """The mean grey of each window, and how often it was asked for; stops after some images, like a killed job."""
 
-    def __init__(self, factor=1.0, breaks_after=None):
-        self.factor, self.breaks_after, self.calls = factor, breaks_after, 0
+    def __init__(self, factor=1.0, stops_after=None):
+        self.factor, self.stops_after, self.calls = factor, stops_after, 0
 
     def describe(self, image, boxes):
-        if self.calls == self.breaks_after:
+        if self.calls == self.stops_after:
             raise KeyboardInterrupt
         self.calls += 1
         grey = np.asarray(image.convert("L"), np.float32)
@@ -98,7 +98,7 @@ def test_a_damaged_cache_is_named_and_made_again(images, tmp_path, caplog, damag
 def broken_off(folder, images, after):
     """What a job leaves in the cache that is killed after some images."""
     with pytest.raises(KeyboardInterrupt):
-        build(images, Counting(breaks_after=after), folder)
+        build(images, Counting(stops_after=after), folder)
     return sorted(folder.iterdir())
 
 
@@ -185,7 +185,7 @@ def test_what_is_made_is_not_held_in_memory(tmp_path, monkeypatch):
     assert max(*held, psutil.Process().memory_info().rss) - before < 40_000_000
 
 
-def test_a_save_that_breaks_off_leaves_nothing_behind(images, tmp_path, monkeypatch):
+def test_an_interrupted_save_leaves_nothing_behind(images, tmp_path, monkeypatch):
     def half(file, **arrays):
         file.write(b"half")
         raise KeyboardInterrupt
@@ -196,7 +196,7 @@ def test_a_save_that_breaks_off_leaves_nothing_behind(images, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_features_may_go_by_the_name_of_a_image(images):
+def test_features_may_depend_on_the_name_of_an_image(images):
     class Named(Counting):
         def describe_named(self, image, name, boxes):
             return torch.full((len(boxes), 1), float(images.names.index(name)))

@@ -70,7 +70,7 @@ def test_boxes_may_be_cut_off_at_the_edge(write, cut):
 
 
 @pytest.mark.parametrize("name", ["photos/cat/1.jpg", "./cat/1.jpg", "cat\\1.jpg", "cat/1.jpg"])
-def test_a_image_is_found_by_the_end_of_a_longer_name(write, name):
+def test_an_image_is_found_by_the_end_of_a_longer_name(write, name):
     rows = NamedRows(write(images=np.array([name, "dog/1.jpg", "dog/e\u0301.jpg"])))
     assert rows.of("cat/1.jpg") == slice(0, 1)
     assert rows.of("dog/é.jpg") == slice(3, 4)  # the file has it as two letters

@@ -44,7 +44,7 @@ def test_every_call_gives_the_same_boxes():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (300, 1), (2, 40)])
-def test_a_image_without_regions_is_one_box(size):
+def test_an_image_without_regions_is_one_box(size):
     assert SelectiveSearch(size=64, mode="single").boxes(Image.new("RGB", size), "a").tolist() == [[0, 0, *size]]
 
 
