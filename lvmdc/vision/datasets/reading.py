@@ -1,6 +1,8 @@
 """Image files of any mode as RGB pixels."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -35,42 +37,34 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 def read_image(path: str | Path) -> Image.Image:
     """The image in RGB, upright according to its EXIF orientation. A file that cannot be read completely is refused by name."""
-    try:
-        with _opened(path) as image:
-            image.load()
-            return to_rgb(ImageOps.exif_transpose(image))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except Exception as error:  # Pillow's decoders raise a dozen kinds for a damaged file
-        raise _unreadable(path, error) from error
+    with _opened(path) as image:
+        image.load()
+        return to_rgb(ImageOps.exif_transpose(image))
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
     """Width and height of the upright image, from the file header alone."""
+    with _opened(path) as image:
+        width, height = image.size
+        return (height, width) if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Image.Image]:
+    """An image of which only the header is read; one that is too large is refused before it takes memory, all errors name the file."""
     try:
-        with _opened(path) as image:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(path, formats=FORMATS)
+        with image:
             width, height = image.size
-            return (height, width) if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
+            if width * height > MOST_PIXELS:
+                raise ValueError(f"it has {width} by {height} pixels, and more than {MOST_PIXELS} in all are not read")
+            yield image
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
-    except Exception as error:
-        raise _unreadable(path, error) from error
-
-
-def _opened(path: str | Path) -> Image.Image:
-    """An image of which only the header is read; one that is too large is refused before it takes memory."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        image = Image.open(path, formats=FORMATS)
-    width, height = image.size
-    if width * height > MOST_PIXELS:
-        image.close()
-        raise ValueError(f"it has {width} by {height} pixels, and more than {MOST_PIXELS} in all are not read")
-    return image
-
-
-def _unreadable(path: str | Path, error: Exception) -> ValueError:
-    # Pillow's message for a file that is no image repeats the path.
-    unknown = isinstance(error, Image.UnidentifiedImageError)
-    reason = "it is not an image" if unknown else (str(error) or type(error).__name__).splitlines()[0]
-    return ValueError(f"{path} cannot be read as an image: {reason}")
+    except Exception as error:  # Pillow's decoders raise a dozen kinds for a damaged file
+        # Pillow's message for a file that is no image repeats the path.
+        unknown = isinstance(error, Image.UnidentifiedImageError)
+        reason = "it is not an image" if unknown else (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} cannot be read as an image: {reason}") from error

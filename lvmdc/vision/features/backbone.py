@@ -68,7 +68,7 @@ def load_backbone(name: str = OFFLINE, weights: str | Path | None = "default", s
         except RuntimeError as error:
             what = str(error).splitlines()[1].strip() if len(str(error).splitlines()) > 1 else str(error)
             raise ValueError(f"weights must be those of {name}, but those of {weights} do not fit: {what[:200]}") from None
-    digest = _digest(network.state_dict())
+    digest = weights_digest(network.state_dict())
     trunk, channels = feature_trunk(network, stride, name)
     return Backbone(trunk, channels, stride, mean, std, digest)
 
@@ -114,9 +114,10 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     return state
 
 
-def _digest(state: dict[str, Tensor]) -> str:
+def weights_digest(state: dict[str, Tensor]) -> str:
+    """SHA-256 of the names, types, shapes and values of weights."""
     found = hashlib.sha256()
     for name, tensor in sorted(state.items()):
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-        found.update(tensor.contiguous().numpy().tobytes())
+        found.update(tensor.cpu().contiguous().numpy().tobytes())
     return found.hexdigest()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from lvmdc import distributed
-from lvmdc.vision.features.backbone import OFFLINE, load_backbone
+from lvmdc.vision.features.backbone import OFFLINE, load_backbone, weights_digest
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.roi import roi_pool, scaled
 from lvmdc.vision.features.trunk import divided
@@ -141,20 +141,18 @@ class RegionNetwork(nn.Module):
 
     def pool(self, images: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
         """`forward` before `LengthNorm`."""
-        parts: dict[int, tuple[Tensor, Tensor | None]] = {}
+        parts: dict[int, tuple[Tensor, ...]] = {}  # of each image, one for each grid
         for together in self._batches(images):
             pixels = torch.stack([images[i] for i in together]).to(self._mean.device, non_blocking=True)
             places = [boxes[i].to(pixels.device) for i in together]
             if self.checkpointing and torch.is_grad_enabled():
-                psi, phi = checkpoint(self._regions, pixels, places, use_reentrant=False)
+                pooled = checkpoint(self._pooled, pixels, places, use_reentrant=False)
             else:
-                psi, phi = self._regions(pixels, places)
+                pooled = self._pooled(pixels, places)
             counts = [len(place) for place in places]
-            split = [None] * len(counts) if phi is None else phi.split(counts)
-            parts |= dict(zip(together, zip(psi.split(counts), split, strict=True), strict=True))
-        order = [parts[i] for i in range(len(images))]
-        own = None if self.theta_grid is None else torch.cat([phi for _, phi in order if phi is not None])
-        return torch.cat([psi for psi, _ in order]), own
+            parts |= dict(zip(together, zip(*(values.split(counts) for values in pooled), strict=True), strict=True))
+        psi, *phi = (torch.cat(values) for values in zip(*(parts[i] for i in range(len(images))), strict=True))
+        return psi, phi[0] if phi else None
 
     def _batches(self, images: Sequence[Tensor]) -> list[list[int]]:
         """The images that go through the network together: those of one size, or, to save memory, each alone."""
@@ -165,12 +163,12 @@ class RegionNetwork(nn.Module):
             groups.setdefault(image.shape, []).append(i)
         return list(groups.values())
 
-    def _regions(self, pixels: Tensor, places: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _pooled(self, pixels: Tensor, places: list[Tensor]) -> tuple[Tensor, ...]:
+        """The map of images of one size under their windows, for each grid."""
         begun = pixels if pixels.is_floating_point() else self.stem(self._normalised(pixels))
         maps = self.trunk(begun).to(self._mean.dtype)
         places = [place.to(maps.dtype) for place in places]
-        psi = roi_pool(maps, places, self.grid, self.stride)
-        return psi, None if self.theta_grid is None else roi_pool(maps, places, self.theta_grid, self.stride)
+        return tuple(roi_pool(maps, places, grid, self.stride) for grid in (self.grid, self.theta_grid) if grid is not None)
 
     def _normalised(self, pixels: Tensor) -> Tensor:
         return (pixels.to(self._mean.dtype) - self._mean) / self._std
@@ -195,4 +193,7 @@ class Learned(Features):
         return self.network([pixels], [places])[0].cpu()
 
     def settings(self) -> dict[str, Any]:
-        return {}
+        if self.network is None:
+            return {}
+        sizes = {name: getattr(self.network, name) for name in ("backbone", "stride", "longer_side", "grid")}
+        return {"weights": weights_digest(self.network.state_dict())[:16], **sizes}
