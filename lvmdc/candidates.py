@@ -33,19 +33,13 @@ class Latent:
     `index` is the position among the sample's own candidates, `box` its corners (x1, y1, x2, y2) or None, `row` the packed row, by
     which a custom loss may look up anything it knows about a candidate.
 
-    >>> h = Latent(index=torch.tensor([0, 3]), box=None)
-    >>> h.unsqueeze(1).index.shape
-    torch.Size([2, 1])
+    >>> Candidates(torch.eye(3), [2, 1]).latent(torch.tensor([1, 2]))
+    Latent(index=tensor([1, 0]), box=None, row=tensor([1, 2]))
     """
 
     index: Tensor
     box: Tensor | None = None
     row: Tensor | None = None
-
-    def unsqueeze(self, dim: int) -> Latent:
-        """A new axis of length one among the leading ones, for broadcasting; `dim` counts from the front."""
-        box, row = (None if values is None else values.unsqueeze(dim) for values in (self.box, self.row))
-        return Latent(self.index.unsqueeze(dim), box, row)
 
 
 class Candidates:
@@ -225,7 +219,7 @@ class Candidates:
         return rows - self.offsets[self.sample[rows]]
 
     def latent(self, rows: Tensor) -> Latent:
-        """The values of h at packed rows, as losses see them: their `row` is that in the whole set."""
+        """The values of h at packed rows of any shape, as losses see them: their `row` is that in the whole set."""
         whole = rows if self.shard is None else rows + self.shard.first("candidates")
         return Latent(self.index(rows), None if self.boxes is None else self.boxes[rows], whole)
 

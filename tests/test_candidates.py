@@ -7,7 +7,7 @@ from references import SMALL
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
-from lvmdc import Candidates, Latent
+from lvmdc import Candidates
 from lvmdc.arrays import as_tensor, check_finite
 from lvmdc.testing import random_candidates
 
@@ -89,9 +89,7 @@ def test_latent_values_carry_index_box_and_row():
     assert h.index.tolist() == [[1, 2]]
     assert torch.equal(h.box, c.boxes[torch.tensor([[1, 4]])])
     assert h.row.tolist() == [[1, 4]]
-    wider = h.unsqueeze(1)
-    assert (wider.index.shape, wider.box.shape, wider.row.shape) == ((1, 1, 2), (1, 1, 2, 4), (1, 1, 2))
-    assert Latent(torch.tensor([0])).unsqueeze(0).box is None
+    assert Candidates(c.features, c.counts).latent(torch.tensor([0])).box is None
 
 
 # ---- parts of it -------------------------------------------------------------------------------------------------

@@ -152,26 +152,15 @@ def _mean_loss(P: Sampled, loss: Loss, y: Tensor) -> Tensor:
 def loss_from(loss: Loss, candidates: Candidates, y1: Tensor, rows: Tensor, y2: Tensor) -> Tensor:
     """Δ(y1_i, h', y2_i, h) of one truth h' per sample, as packed rows (n,), against every candidate h, (T,)."""
     sample = candidates.sample
-    every = torch.arange(len(sample), device=sample.device)
-    delta = loss.delta(y1[sample], candidates.latent(rows[sample]), y2[sample], candidates.latent(every))
-    return _floating(delta).expand(sample.shape)
+    return loss.delta_at(candidates, y1[sample], rows[sample], y2[sample], torch.arange(len(sample), device=sample.device))
 
 
 def loss_of_pairs(loss: Loss, candidates: Candidates, y1: Tensor, rows1: Tensor, y2: Tensor, rows2: Tensor) -> Tensor:
     """Δ of every draw of the truth against every draw of the prediction, packed rows (n, k) and (n, l), → (n, k, l)."""
     loss.check_candidates(candidates)
     step = max(1, BLOCK_NUMBERS // (rows1.shape[1] * rows2.shape[1]))
-    parts = []
-    for i in range(0, len(y1), step):
-        here = slice(i, i + step)
-        h1, h2 = candidates.latent(rows1[here]).unsqueeze(2), candidates.latent(rows2[here]).unsqueeze(1)
-        delta = loss.delta(y1[here, None, None], h1, y2[here, None, None], h2)
-        parts.append(_floating(delta).expand(len(rows1[here]), rows1.shape[1], rows2.shape[1]))
-    return torch.cat(parts)
-
-
-def _floating(delta: Tensor) -> Tensor:
-    return delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
+    blocks = zip(*(values.split(step) for values in (y1[:, None, None], rows1[:, :, None], y2[:, None, None], rows2[:, None])), strict=True)
+    return torch.cat([loss.delta_at(candidates, *block) for block in blocks])
 
 
 def _score(weight: Tensor, log_prob: Tensor) -> Tensor:

@@ -45,6 +45,12 @@ class Loss(ABC):
         """Closed form of Σ_h' p(h') Δ(y_i, h', y_i, h), linear in p, (T,) → (T,); None if there is none."""
         return None
 
+    def delta_at(self, candidates: Candidates, y1: Tensor, rows1: Tensor, y2: Tensor, rows2: Tensor) -> Tensor:
+        """Δ of truths (y1, h1) and predictions (y2, h2), h as packed rows, broadcast against each other; floating point."""
+        delta = self.delta(y1, candidates.latent(rows1), y2, candidates.latent(rows2))
+        delta = delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
+        return delta.expand(torch.broadcast_shapes(y1.shape, rows1.shape, y2.shape, rows2.shape))
+
     # ---- what follows --------------------------------------------------------------------------------------------
 
     def expected_loss(self, candidates: Candidates, y: ArrayLike, p: Tensor, n_classes: int | None = None) -> Tensor:
@@ -62,8 +68,7 @@ class Loss(ABC):
         """(n,) the loss of each sample's prediction (y2, h2) against its truth (y1, h1); h are candidate indices."""
         self.check_candidates(candidates)
         y1, y2 = candidates.outputs(y1), candidates.outputs(y2)
-        one, two = candidates.latent(candidates.rows(h1)), candidates.latent(candidates.rows(h2))
-        return self.delta(y1, one, y2, two).to(torch.float64).expand(len(candidates))
+        return self.delta_at(candidates, y1, candidates.rows(h1), y2, candidates.rows(h2)).double()
 
     def check_candidates(self, candidates: Candidates) -> None:
         """Refuse candidates that lack what the loss reads."""
@@ -86,21 +91,21 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
     """
     loss.check_candidates(candidates)
     rows = torch.arange(candidates.n_candidates, device=candidates.device)
-    h, first = candidates.latent(rows), candidates.latent(candidates.offsets[candidates.sample])
-    truth = y[candidates.sample]
+    first, truth = candidates.offsets[candidates.sample], y[candidates.sample]
     for k in range(n_classes):
         label = torch.full_like(rows, k)
-        itself = loss.delta(label, h, label, h).double().expand(len(rows))
+        itself = loss.delta_at(candidates, label, rows, label, rows).double()
         if not bool((itself.abs() <= 1e-6).all()):
             row = int((~(itself.abs() <= 1e-6)).nonzero()[0])
-            where = f"class {k}, candidate {int(h.index[row])} of sample {int(candidates.sample[row])}"
+            where = f"class {k}, candidate {int(candidates.index(rows)[row])} of sample {int(candidates.sample[row])}"
             raise ValueError(f"loss {loss!r} must have Δ(z, z) = 0, but it is {float(itself[row]):g} for {where}")
-        for one, two in ((first, h), (h, first)):
-            other = loss.delta(truth, one, label, two).double().expand(len(rows))
+        for one, two in ((first, rows), (rows, first)):
+            other = loss.delta_at(candidates, truth, one, label, two).double()
             good = (other >= 0) & other.isfinite()
             if not bool(good.all()):
                 row = int((~good).nonzero()[0])
-                pair = f"truth ({int(truth[row])}, {int(one.index[row])}), prediction ({k}, {int(two.index[row])})"
+                h1, h2 = (int(candidates.index(some)[row]) for some in (one, two))
+                pair = f"truth ({int(truth[row])}, {h1}), prediction ({k}, {h2})"
                 where = f"sample {int(candidates.sample[row])}, {pair}"
                 raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")
 

@@ -63,9 +63,7 @@ class ExpectedLoss:
         """Δ(y_i, h', y, h) of every candidate h' as the truth against one prediction (y, row) per sample, (n,), (n,) → (T,)."""
         sample = self.candidates.sample
         every = torch.arange(len(sample), device=y.device)
-        h1, h2 = self.candidates.latent(every), self.candidates.latent(rows[sample])
-        delta = self.loss.delta(self.y[sample], h1, y[sample], h2).expand(sample.shape)
-        return delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
+        return self.loss.delta_at(self.candidates, self.y[sample], every, y[sample], rows[sample])
 
     def diversity(self, p: Tensor) -> Tensor:
         """H_i(θ) = Σ_h p_i(h) Δ_i(y_i, h; θ) (8), (T,) → (n,), differentiable in p."""

@@ -144,10 +144,8 @@ class PairwiseExpectation:
         for truth, predicted in self._blocks():
             sample = self.candidates.sample[truth[:, 0]]
             y1, y2 = self.y1[sample].reshape(-1, 1, 1, 1), self.y2[sample].reshape(len(sample), 1, 1, -1)
-            h1 = self.candidates.latent(truth).unsqueeze(2).unsqueeze(3)  # (g, b, 1, 1)
-            h2 = self.candidates.latent(predicted).unsqueeze(1).unsqueeze(3)  # (g, 1, c, 1)
-            shape = (*truth.shape, predicted.shape[1], self.y2.shape[1])
-            yield truth, predicted, self.loss.delta(y1, h1, y2, h2).to(dtype).expand(shape)
+            rows1, rows2 = truth[:, :, None, None], predicted[:, None, :, None]  # (g, b, 1, 1), (g, 1, c, 1)
+            yield truth, predicted, self.loss.delta_at(self.candidates, y1, rows1, y2, rows2).to(dtype)
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of the truth (g, b) and of the prediction (g, c) for g samples of c candidates each."""

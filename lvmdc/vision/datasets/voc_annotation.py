@@ -112,9 +112,7 @@ def _parsed(path: Path) -> ElementTree.Element:
         raise FileNotFoundError(f"the annotation file {path} does not exist") from None
     except expat.ExpatError as error:
         raise ValueError(f"{path}, line {error.lineno}: not valid XML: {expat.ErrorString(error.code)}") from None
-    except LookupError as error:  # an encoding that does not exist
-        raise ValueError(f"{path}: not valid XML: {error}") from None
-    except ValueError as error:
+    except (LookupError, ValueError) as error:  # an encoding that does not exist, or one of the refusals above
         raise error if str(path) in str(error) else ValueError(f"{path}: not valid XML: {error}") from None
     return builder.close()
 

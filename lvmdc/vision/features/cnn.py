@@ -107,16 +107,9 @@ class CNN(Features):
 
     def settings(self) -> dict[str, Any]:
         """Without the device and the size of a batch, which change the numbers by rounding alone."""
-        return {
-            "backbone": self.backbone,
-            "weights": self.network.digest[:16],
-            "mode": self.mode,
-            **({"size": self.size} if self.mode == "crop" else {"longer_side": self.longer_side}),
-            "stride": self.network.stride,
-            "grid": self.grid,
-            "scale": self.scale,
-            **({} if self.normalise is None else {"normalise": self.normalise}),
-        }
+        names = ("backbone", "mode", "size" if self.mode == "crop" else "longer_side", "grid", "scale")
+        known = {name: getattr(self, name) for name in names} | {"weights": self.network.digest[:16], "stride": self.network.stride}
+        return known if self.normalise is None else known | {"normalise": self.normalise}
 
     def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:
         means = []

@@ -76,15 +76,8 @@ class HOG(Features):
         return torch.from_numpy(out)
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "size": list(self.size),
-            "cell": self.cell,
-            "block": self.block,
-            "orientations": self.orientations,
-            "colour": self.colour,
-            "signed": self.signed,
-            "opencv": cv2.__version__,
-        }
+        names = ("size", "cell", "block", "orientations", "colour", "signed")
+        return {name: getattr(self, name) for name in names} | {"opencv": cv2.__version__}
 
     def _resized(self, window: np.ndarray) -> np.ndarray:
         height, width = window.shape[:2]

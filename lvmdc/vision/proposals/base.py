@@ -1,8 +1,11 @@
-"""The base class of sources of candidate boxes."""
+"""What sources of candidate boxes have in common."""
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from torch import Tensor
 
@@ -33,3 +36,17 @@ class Proposals(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"
+
+
+def resized(image: Image.Image, longer_side: int) -> tuple[Image.Image, np.ndarray]:
+    """The image in RGB with a longer side of `longer_side` pixels, and (4,) the factors on x1, y1, x2, y2 that lead back."""
+    scale = longer_side / max(image.size)
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    method = Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR
+    return image.convert("RGB").resize((width, height), method), np.tile([image.width / width, image.height / height], 2)
+
+
+def digest(boxes: Mapping[str, Tensor]) -> str:
+    """SHA-256 of boxes by the names of their images."""
+    text = "".join(f"{len(name)} {name} {boxes[name].tolist()}" for name in sorted(boxes))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -45,7 +45,7 @@ class WindowGrid(Proposals):
         return torch.cat([_grid(image, w, h, _step(stride, s)) for w, h, s in sizes])
 
     def settings(self) -> dict[str, Any]:
-        return {"size": list(self.size), "stride": self.stride, "scales": list(self.scales), "max_boxes": self.max_boxes}
+        return {name: getattr(self, name) for name in ("size", "stride", "scales", "max_boxes")}
 
     @staticmethod
     def _count(image: Image.Image, sizes: list[tuple[int, int, float]], stride: int) -> int:

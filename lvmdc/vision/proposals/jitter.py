@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, digest
 
 
 class JitteredBoxes(Proposals):
@@ -88,15 +88,5 @@ class JitteredBoxes(Proposals):
         return np.stack([left, top, left + wide, top + tall], axis=1)
 
     def settings(self) -> dict[str, Any]:
-        known = hashlib.sha256()
-        for name in sorted(self.objects):
-            known.update(f"{len(name)} {name} {self.objects[name].tolist()}".encode())
-        return {
-            "objects": known.hexdigest(),
-            "count": self.count,
-            "per_object": self.per_object,
-            "jitter": self.jitter,
-            "height": list(self.height),
-            "aspect": list(self.aspect),
-            "seed": self.seed,
-        }
+        names = ("count", "per_object", "jitter", "height", "aspect", "seed")
+        return {"objects": digest(self.objects)} | {name: getattr(self, name) for name in names}

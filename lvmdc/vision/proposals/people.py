@@ -16,7 +16,7 @@ from torch import Tensor
 from lvmdc.boxes import distinct
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.hog import one_opencv_thread
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, digest, resized
 
 log = logging.getLogger(__name__)
 
@@ -95,11 +95,9 @@ class PeopleBoxes(Proposals):
         """(m, 4) the best distinct detections, best first, as boxes around the people."""
         if self.detections == 0:
             return np.zeros((0, 4))
-        scale = self.size / max(image.size)
-        width, height = (max(1, round(side * scale)) for side in image.size)
-        resized = image.convert("RGB").resize((width, height), Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR)
-        boxes, scores = detect_people(np.asarray(resized), self.threshold)
-        boxes = boxes * np.tile([image.width / width, image.height / height], 2)
+        small, back = resized(image, self.size)
+        boxes, scores = detect_people(np.asarray(small), self.threshold)
+        boxes = boxes * back
         margin = np.tile((boxes[:, 2:] - boxes[:, :2]) * MARGIN, 2)
         boxes = boxes + margin * [1, 1, -1, -1]
         # Equal scores are ordered by position, since OpenCV's order depends on its threads.
@@ -107,20 +105,10 @@ class PeopleBoxes(Proposals):
         return boxes[distinct(torch.from_numpy(boxes), 0.5, self.detections).numpy()]
 
     def settings(self) -> dict[str, Any]:
-        known = None
-        if self._truth is not None:
-            text = "".join(f"{len(name)} {name} {self._truth[name].tolist()}" for name in sorted(self._truth))
-            known = hashlib.sha256(text.encode()).hexdigest()
-        return {
-            "truth": known,
-            "count": self.count,
-            "detections": self.detections,
-            "widened": self.widened,
-            "threshold": self.threshold,
-            "size": self.size,
-            "places": hashlib.sha256(repr(PLACES).encode()).hexdigest()[:16] if self.places else None,
-            "opencv": cv2.__version__,
-        }
+        places = hashlib.sha256(repr(PLACES).encode()).hexdigest()[:16] if self.places else None
+        own = {name: getattr(self, name) for name in ("count", "detections", "widened", "threshold", "size")}
+        truth = None if self._truth is None else digest(self._truth)
+        return own | {"truth": truth, "places": places, "opencv": cv2.__version__}
 
 
 def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

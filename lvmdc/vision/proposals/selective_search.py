@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lvmdc.boxes import distinct
 from lvmdc.vision.features.hog import one_opencv_thread
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, resized
 
 MODES = {"single": "switchToSingleStrategy", "fast": "switchToSelectiveSearchFast", "quality": "switchToSelectiveSearchQuality"}
 
@@ -51,12 +51,9 @@ class SelectiveSearch(Proposals):
         self.max_boxes, self.min_size, self.overlap, self.size, self.mode = max_boxes, min_size, overlap, size, mode
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
-        scale = self.size / max(image.size)
-        width, height = (max(1, round(side * scale)) for side in image.size)
-        small = image.convert("RGB").resize((width, height), Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR)
+        small, back = resized(image, self.size)
         found = self._regions(np.ascontiguousarray(np.asarray(small)[:, :, ::-1]))  # (m, 4) x, y, width, height
-        corners = np.concatenate([found[:, :2], found[:, :2] + found[:, 2:]], axis=1)
-        corners = corners * np.tile([image.width / width, image.height / height], 2)
+        corners = np.concatenate([found[:, :2], found[:, :2] + found[:, 2:]], axis=1) * back
         whole = [[0.0, 0.0, image.width, image.height]]
         corners = np.concatenate([whole, corners])
         side = corners[:, 2:] - corners[:, :2]
@@ -76,11 +73,5 @@ class SelectiveSearch(Proposals):
             return np.asarray(search.process(), np.float64).reshape(-1, 4)
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "max_boxes": self.max_boxes,
-            "min_size": self.min_size,
-            "overlap": self.overlap,
-            "size": self.size,
-            "mode": self.mode,
-            "opencv": cv2.__version__,
-        }
+        names = ("max_boxes", "min_size", "overlap", "size", "mode")
+        return {name: getattr(self, name) for name in names} | {"opencv": cv2.__version__}
