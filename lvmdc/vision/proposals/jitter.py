@@ -52,7 +52,8 @@ class JitteredBoxes(Proposals):
         if not 0 < height[0] <= height[1] <= 1 or not 0 < aspect[0] <= aspect[1]:
             raise ValueError(f"height and aspect must be (least, greatest) and positive, but they are {height} and {aspect}")
         self.objects = {name: as_tensor(boxes).to(torch.float32).reshape(-1, 4) for name, boxes in objects.items()}
-        self.count, self.per_object, self.jitter, self.height, self.aspect, self.seed = count, per_object, jitter, height, aspect, seed
+        self.count, self.per_object, self.jitter, self.seed = count, per_object, jitter, seed
+        self.height, self.aspect = (height[0], height[1]), (aspect[0], aspect[1])
 
     @classmethod
     def around(cls, images: ImageSet, **settings: Any) -> JitteredBoxes:

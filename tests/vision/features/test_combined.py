@@ -48,7 +48,7 @@ def test_parts_and_weights_are_in_the_key():
 
 
 def test_it_shows_what_it_is_made_of():
-    assert repr(Concatenated([HOG()], weights=[0.5])).startswith("Concatenated(0.5 × HOG(size=[32, 32]")
+    assert repr(Concatenated([HOG()], weights=[0.5])).startswith("Concatenated(0.5 × HOG(size=(32, 32)")
 
 
 @pytest.mark.parametrize(
