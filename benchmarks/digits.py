@@ -5,7 +5,7 @@ import torch
 from lvmdc.priors import Prior
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import HOG, build_candidates
-from lvmdc.vision.features.build import true_candidate
+from lvmdc.vision.metrics import true_candidate
 from lvmdc.vision.proposals import WindowGrid
 
 

@@ -20,9 +20,10 @@ from lvmdc.lightning import EndToEndModule, LatentDataModule, Samples
 from lvmdc.lightning.module import evaluate
 from lvmdc.lightning.region_features import RegionFeatures
 from lvmdc.reproduction import Division
-from lvmdc.storage.atomic import write_atomically
-from lvmdc.vision.features import build_candidates, true_candidate
+from lvmdc.storage.files import write_atomically
+from lvmdc.vision.features import build_candidates
 from lvmdc.vision.features.regions import LENGTH
+from lvmdc.vision.metrics import true_candidate
 
 HOG, FROZEN, TUNED = "HOG", "frozen CNN", "fine-tuned CNN"
 EXPERIMENT = "experiment=object_detection_cnn_mammals"

@@ -1,4 +1,4 @@
-"""Arrays from anywhere as tensors, and what is refused at the door."""
+"""Arrays from anywhere as tensors, and the checks that any of them must pass."""
 
 from typing import Any
 
@@ -16,20 +16,20 @@ def as_tensor(values: ArrayLike) -> Tensor:
     """A tensor that shares memory with `values` where it can, memory maps included."""
     if isinstance(values, Tensor):
         return values
-    # NumPy's asarray would turn a map into an ordinary read-only array, which could not be told from one that must be copied.
+    # NumPy's asarray would turn a map into an ordinary read-only array, which looks like one that must be copied.
     array = values if isinstance(values, np.memmap) else np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"Expected real numbers but got an array of {array.dtype}")
-    if not array.dtype.isnative or any(stride < 0 for stride in array.strides):  # torch has neither
+    if not array.dtype.isnative or any(stride < 0 for stride in array.strides):  # torch supports neither
         array = array.astype(array.dtype.newbyteorder("="), order="C")
-    # A read-only map would make torch warn; the package never writes to a candidate's arrays.
+    # A read-only array would make torch warn; the package never writes to maps.
     if not array.flags.writeable and not isinstance(array, np.memmap):
         array = array.copy()
     return mapped.remember(array, storage.tensor_from_numpy(array))
 
 
 def checked_counts(counts: ArrayLike, total: int) -> Tensor:
-    """(n,) how many of `total` rows each sample has: at least one, and all of them together.
+    """(n,) the number of rows, of `total`, that each sample has: at least one each, and all of them together.
 
     >>> checked_counts([2, 1], 3)
     tensor([2, 1])
@@ -47,40 +47,8 @@ def checked_counts(counts: ArrayLike, total: int) -> Tensor:
     return counts
 
 
-def checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
-    """(T, 4) corners x1, y1, x2, y2 with x2 > x1 and y2 > y1.
-
-    >>> checked_boxes([[0, 0, 2, 1]], 1)
-    tensor([[0., 0., 2., 1.]])
-    """
-    boxes = as_tensor(boxes)
-    if boxes.shape != (total, 4):
-        raise ValueError(f"boxes must have shape (T, 4) with T = {total}, but it has shape {tuple(boxes.shape)}")
-    boxes = boxes.to(torch.float64 if boxes.dtype == torch.float64 else torch.float32)
-    check_finite("boxes", boxes)
-    bad = ((boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1])).nonzero().flatten()
-    if len(bad):
-        i = int(bad[0])
-        raise ValueError(f"boxes must have x2 > x1 and y2 > y1, but boxes[{i}] is {boxes[i].tolist()}")
-    return boxes
-
-
-def checked_prior(prior: ArrayLike, total: int) -> Tensor:
-    """(T,) or (T, K) finite log weights of h.
-
-    >>> checked_prior(torch.tensor([0, 2]), 2)
-    tensor([0., 2.])
-    """
-    prior = as_tensor(prior)
-    if prior.dim() not in (1, 2) or len(prior) != total or (prior.dim() == 2 and prior.shape[1] == 0):
-        raise ValueError(f"prior must hold log weights of shape (T,) or (T, K) with T = {total}, but it has shape {tuple(prior.shape)}")
-    prior = prior.to(torch.float64 if prior.dtype == torch.float64 else torch.float32)
-    check_finite("prior", prior.reshape(total, -1))
-    return prior
-
-
 def check_finite(name: str, values: Tensor, chunk: int = 1 << 24) -> None:
-    """Refuse NaN and infinities, a chunk of rows at a time so that a mapped file is not held in memory."""
+    """Refuse NaN and infinities, in chunks of rows so that a mapped file is not held in memory."""
     start = 0
     for part in mapped.row_chunks(values, chunk):
         finite = torch.isfinite(part)

@@ -1,4 +1,4 @@
-"""Boxes: labelled boxes of many images, and which of them are not all the same."""
+"""Boxes: areas, overlaps, checks, labelled boxes of many images, and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -8,21 +8,58 @@ import torch
 from torch import Tensor
 from torchvision.ops import nms
 
-from lvmdc.arrays import ArrayLike, as_tensor, checked_boxes
+from lvmdc.arrays import ArrayLike, as_tensor, check_finite
 from lvmdc.segments import segment_ids
 
-# LabelledBoxes: the boxes of several classes in many images, true ones or predicted ones.
+
+def box_area(boxes: Tensor) -> Tensor:
+    """Areas of boxes, (…, 4) → (…).
+
+    >>> box_area(torch.tensor([0.0, 0.0, 2.0, 3.0]))
+    tensor(6.)
+    """
+    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
+
+
+def box_iou(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union of boxes (…, 4), x1, y1, x2, y2, that broadcast; torchvision's compares all pairs only.
+
+    >>> box_iou(torch.tensor([0.0, 0.0, 2.0, 2.0]), torch.tensor([1.0, 0.0, 3.0, 2.0]))
+    tensor(0.3333)
+    """
+    width = torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])
+    height = torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])
+    common = width.clamp(min=0) * height.clamp(min=0)
+    return common / (box_area(a) + box_area(b) - common)
+
+
+def checked_boxes(boxes: ArrayLike, total: int) -> Tensor:
+    """(T, 4) finite corners x1, y1, x2, y2 with x2 > x1 and y2 > y1, T = `total`.
+
+    >>> checked_boxes([[0, 0, 2, 1]], 1)
+    tensor([[0., 0., 2., 1.]])
+    """
+    boxes = as_tensor(boxes)
+    if boxes.shape != (total, 4):
+        raise ValueError(f"boxes must have shape (T, 4) with T = {total}, but it has shape {tuple(boxes.shape)}")
+    boxes = boxes.to(torch.float64 if boxes.dtype == torch.float64 else torch.float32)
+    check_finite("boxes", boxes)
+    bad = ((boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1])).nonzero().flatten()
+    if len(bad):
+        i = int(bad[0])
+        raise ValueError(f"boxes must have x2 > x1 and y2 > y1, but boxes[{i}] is {boxes[i].tolist()}")
+    return boxes
 
 
 class LabelledBoxes:
-    """m boxes in all, each with its image and its class; an image may have none.
+    """m boxes of several classes in many images, true or predicted; an image may have none.
 
     Args:
         image: (m,) the image that each box is in, from 0.
         label: (m,) class indices.
         box: (m, 4) corners x1, y1, x2, y2.
-        score: (m,) how sure a prediction is, higher is surer; None for true boxes.
-        difficult: (m,) true boxes that count neither for nor against a prediction, as PASCAL VOC marks them; none where not given.
+        score: (m,) confidence of predictions, higher is better; None for true boxes.
+        difficult: (m,) true boxes that count neither for nor against a prediction, as PASCAL VOC marks them; default none.
 
     >>> truth = LabelledBoxes([0, 0, 2], [1, 0, 1], [[0, 0, 2, 2], [1, 1, 3, 3], [0, 0, 4, 4]])
     >>> truth, truth.of_label(1).image.tolist(), truth.labels(n_images=3, n_classes=2).tolist()
@@ -38,9 +75,8 @@ class LabelledBoxes:
         self.score = None if score is None else self._column("score", score).to(torch.promote_types(as_tensor(score).dtype, torch.float32))
         if self.score is not None and not bool(self.score.isfinite().all()):
             raise ValueError("score must be finite, but it holds NaN or infinity")
-        self.difficult = (
-            torch.zeros_like(self.label, dtype=torch.bool) if difficult is None else self._column("difficult", difficult).bool()
-        )
+        none = torch.zeros_like(self.label, dtype=torch.bool)
+        self.difficult = none if difficult is None else self._column("difficult", difficult).bool()
 
     def __len__(self) -> int:
         return len(self.box)
@@ -65,7 +101,7 @@ class LabelledBoxes:
         return self[self.image == i]
 
     def subset(self, index: ArrayLike) -> LabelledBoxes:
-        """The boxes in the images `index` (integers), which are then counted 0, 1, … in that order.
+        """The boxes in the images `index` (integers), which are renumbered 0, 1, … in that order.
 
         >>> LabelledBoxes([0, 2], [0, 1], [[0, 0, 1, 1], [0, 0, 2, 2]]).subset([2, 1]).image
         tensor([0])
@@ -81,7 +117,7 @@ class LabelledBoxes:
         return part
 
     def labels(self, n_images: int, n_classes: int) -> Tensor:
-        """(n, K) the labels of each image, as in VOC's lists: 1 the class is there, −1 it is not, 0 only difficult boxes of it are.
+        """(n, K) the labels of each image, as in VOC's lists: 1 present, −1 absent, 0 only difficult boxes of the class.
 
         >>> LabelledBoxes([0, 0], [1, 0], [[0, 0, 2, 2]] * 2, difficult=[True, False]).labels(2, 2).tolist()
         [[1, 0], [-1, -1]]
@@ -98,24 +134,20 @@ class LabelledBoxes:
 
     @staticmethod
     def concat(parts: Sequence[LabelledBoxes]) -> LabelledBoxes:
-        """The boxes of several sets of the same images.
-
-        >>> one = LabelledBoxes([0], [1], [[0, 0, 2, 2]])
-        >>> LabelledBoxes.concat([one, one])
-        LabelledBoxes(2 boxes)
-        """
+        """The boxes of several sets over the same images."""
         if not parts:
             raise ValueError("concat needs at least one set, but got none")
         if len({part.score is None for part in parts}) > 1:
             raise ValueError("concat needs scores in all of the sets or in none of them")
-        image, label, box = (torch.cat([getattr(part, name) for part in parts]) for name in ("image", "label", "box"))
+        names = ("image", "label", "box", "difficult")
+        image, label, box, difficult = (torch.cat([getattr(part, name) for part in parts]) for name in names)
         score = None if parts[0].score is None else torch.cat([part.score for part in parts if part.score is not None])
-        return LabelledBoxes(image, label, box, score, torch.cat([part.difficult for part in parts]))
+        return LabelledBoxes(image, label, box, score, difficult)
 
     def _column(self, name: str, values: ArrayLike) -> Tensor:
         column = as_tensor(values).to(self.box.device)
         if column.shape != (len(self.box),):
-            raise ValueError(f"{name} must have shape ({len(self.box)},), one a box, but it has shape {tuple(column.shape)}")
+            raise ValueError(f"{name} must have shape ({len(self.box)},), one per box, but it has shape {tuple(column.shape)}")
         return column
 
     def _indices(self, name: str, values: ArrayLike) -> Tensor:
@@ -127,16 +159,13 @@ class LabelledBoxes:
         return column.long()
 
 
-# Non-maximum suppression of predicted boxes, within an image and a class.
-
-
 def suppressed(found: LabelledBoxes, overlap: float = 0.3, max_boxes: int | None = None) -> LabelledBoxes:
-    """The predicted boxes without those that overlap a better one of the same image and class by more than `overlap`; best first in each.
+    """Non-maximum suppression within each image and class: drop boxes that overlap a better one by more than `overlap`; best first.
 
     Args:
         found: boxes with scores.
         overlap: intersection over union.
-        max_boxes: of an image and a class, at most; all where not given.
+        max_boxes: per image and class; default all.
 
     >>> found = LabelledBoxes([0, 0, 0], [0, 0, 1], [[0, 0, 4, 4], [0, 0, 4, 3], [0, 0, 4, 4]], score=[0.1, 0.9, 0.5])
     >>> suppressed(found).score.tolist()
@@ -148,7 +177,7 @@ def suppressed(found: LabelledBoxes, overlap: float = 0.3, max_boxes: int | None
         raise ValueError(f"overlap must lie in [0, 1], but it is {overlap}")
     if len(found) == 0:
         return found
-    # torchvision's own batched_nms looks through all boxes once for every group, which is slow for thousands of images.
+    # torchvision's batched_nms scans all boxes once per group, which is slow for thousands of images.
     group = found.image * (int(found.label.max()) + 1) + found.label
     order = group.argsort(stable=True)
     sizes = group.unique(return_counts=True)[1].tolist()
@@ -156,14 +185,10 @@ def suppressed(found: LabelledBoxes, overlap: float = 0.3, max_boxes: int | None
     return found[torch.cat(kept)]
 
 
-# Boxes that are not all the same box: non-maximum suppression in a given order.
-
-
 def distinct(boxes: Tensor, overlap: float, count: int) -> Tensor:
-    """Indices of the first `count` of the (m, 4) boxes, in order, that no earlier one of them overlaps by more than `overlap`.
+    """Non-maximum suppression by order: the first `count` of the (m, 4) boxes that overlap no earlier kept one by more than `overlap`.
 
     >>> distinct(torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.0], [2.0, 2.0, 4.0, 4.0]]), overlap=0.5, count=20)
     tensor([0, 2])
     """
-    falling = -torch.arange(len(boxes), dtype=boxes.dtype)  # earlier boxes win
-    return nms(boxes, falling, overlap)[:count]
+    return nms(boxes, -torch.arange(len(boxes), dtype=boxes.dtype), overlap)[:count]

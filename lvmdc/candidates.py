@@ -1,102 +1,45 @@
-"""Values of the latent variable, as losses see them."""
+"""Candidates: the packed, ragged set of latent candidates of many samples, which everything else works on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
 from lvmdc import segments
-from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes, checked_counts, checked_prior
+from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_counts
+from lvmdc.boxes import checked_boxes
 from lvmdc.storage import arrays as storage
 from lvmdc.storage.mapped import take_mapped
-
-
-@dataclass(frozen=True)
-class Latent:
-    """Values of h: what a loss Δ(y1, h1, y2, h2) sees of its latent arguments. Fields share their leading shape.
-
-    `index` is the position among the sample's own candidates, `box` its corners (x1, y1, x2, y2) or None, `row` the
-    packed row, by which a loss of one's own may look up anything it knows about a candidate.
-
-    >>> h = Latent(index=torch.tensor([0, 3]), box=None)
-    >>> h.unsqueeze(1).index.shape
-    torch.Size([2, 1])
-    """
-
-    index: Tensor
-    box: Tensor | None = None
-    row: Tensor | None = None
-
-    def unsqueeze(self, dim: int) -> Latent:
-        """A new axis of length one among the leading ones, for broadcasting; `dim` counts from the front."""
-        box = None if self.box is None else self.box.unsqueeze(dim)
-        row = None if self.row is None else self.row.unsqueeze(dim)
-        return Latent(self.index.unsqueeze(dim), box, row)
-
-
-# Which samples, and which of their candidates: what is refused, and the packed rows that are meant.
-
-
-def checked_choice(h: ArrayLike, counts: Tensor) -> Tensor:
-    """(n,) candidate indices h, one for each sample of `counts` (n,) candidates, on their device.
-
-    >>> checked_choice([1, 0], torch.tensor([2, 1]))
-    tensor([1, 0])
-    """
-    h = as_tensor(h).to(counts.device)
-    if h.shape != counts.shape:
-        raise ValueError(f"h must have shape ({len(counts)},), one candidate a sample, but it has shape {tuple(h.shape)}")
-    if h.is_floating_point() or h.dtype == torch.bool:
-        raise ValueError(f"h must hold integers, candidate indices, but it is {h.dtype}")
-    bad = ((h < 0) | (h >= counts)).nonzero().flatten()
-    if len(bad):
-        i = int(bad[0])
-        raise ValueError(f"h[{i}] must lie in 0..{int(counts[i]) - 1}, the candidates of sample {i}, but it is {int(h[i])}")
-    return h.long()
-
-
-def checked_index(index: ArrayLike, n: int, device: torch.device | None = None) -> Tensor:
-    """(m,) the samples, of n, that integers or a mask choose: at least one.
-
-    >>> checked_index([False, True], 2)
-    tensor([1])
-    """
-    chosen = as_tensor(index).to(device).reshape(-1)
-    if len(chosen) == 0 or (chosen.dtype == torch.bool and not bool(chosen.any())):
-        raise ValueError("index must choose at least one sample, but it chooses none")
-    if chosen.is_floating_point():
-        raise ValueError(f"index must hold integers or be a mask, but it is {chosen.dtype}")
-    if chosen.dtype == torch.bool and len(chosen) != n:
-        raise ValueError(f"a mask must have shape ({n},), one value a sample, but it has shape ({len(chosen)},)")
-    return chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()
-
-
-def rows_of(samples: Tensor, counts: Tensor) -> Tensor:
-    """The packed rows of all candidates of some samples (m,), one sample after the other.
-
-    >>> rows_of(torch.tensor([1, 0]), torch.tensor([2, 1]))
-    tensor([2, 0, 1])
-    """
-    taken, offsets = counts[samples], counts.cumsum(0) - counts
-    first = offsets[samples] - (taken.cumsum(0) - taken)
-    return torch.arange(int(taken.sum()), device=counts.device) + first.repeat_interleave(taken)
-
-
-# Candidates: the packed, ragged set of latent candidates of many samples. Everything else speaks it.
 
 if TYPE_CHECKING:
     from lvmdc.distributed import Shard
 
 log = logging.getLogger(__name__)
+OPTIONAL = ("boxes", "phi", "prior")
+ARRAYS = ("features", "counts", *OPTIONAL)
 
-__all__ = ["ArrayLike", "Candidates", "Latent", "as_tensor"]
+
+@dataclass(frozen=True)
+class Latent:
+    """Values of h, as a loss Δ(y1, h1, y2, h2) sees them. Fields share their leading shape.
+
+    `index` is the position among the sample's own candidates, `box` its corners (x1, y1, x2, y2) or None, `row` the packed row, by
+    which a custom loss may look up anything it knows about a candidate.
+
+    >>> Candidates(torch.eye(3), [2, 1]).latent(torch.tensor([1, 2]))
+    Latent(index=tensor([1, 0]), box=None, row=tensor([1, 2]))
+    """
+
+    index: Tensor
+    box: Tensor | None = None
+    row: Tensor | None = None
 
 
 class Candidates:
@@ -104,18 +47,23 @@ class Candidates:
 
     Args:
         features: (T, d) what each candidate looks like, the x and h of Ψ(x, y, h). Float16, 32 or 64; may be mapped from disk.
-        counts: (n,) how many of the rows belong to each sample; they sum to T.
-        boxes: (T, 4) corners x1, y1, x2, y2 of each candidate, for losses and starts that speak of places.
-        phi: (T, d') features of its own for Φ(x, y, h), the conditional distribution; `features` where not given.
-        prior: (T,) or, one column a class, (T, K) log weights of h: π(h | x, y) ∝ exp(prior). What is known of h before learning. It
-            enters P_θ(h | x, y) ∝ π(h | x, y) exp(θ·Φ(x, y, h)). A constant within a sample (and class) changes nothing. Uniform where
-            not given, as in the paper.
+        counts: (n,) the number of rows of each sample; they sum to T.
+        boxes: (T, 4) corners x1, y1, x2, y2 of each candidate, for losses and starts that use positions.
+        phi: (T, d') separate features for Φ(x, y, h), the conditional distribution; default `features`.
+        prior: (T,) or, one column per class, (T, K) log weights of h: π(h | x, y) ∝ exp(prior), what is known of h before learning:
+            P_θ(h | x, y) ∝ π(h | x, y) exp(θ·Φ(x, y, h)). A constant within a sample (and class) changes nothing. Default uniform, as in
+            the paper.
 
     >>> c = Candidates(torch.eye(3), [2, 1])
     >>> len(c), c.n_candidates, c.sample.tolist()
     (2, 3, [0, 0, 1])
     """
 
+    features: Tensor
+    counts: Tensor
+    boxes: Tensor | None
+    phi: Tensor | None
+    prior: Tensor | None
     shard: Shard | None = None  # which part of a set over several ranks this is; see `lvmdc.distributed`
 
     def __init__(
@@ -129,26 +77,27 @@ class Candidates:
         self.features = as_tensor(features)
         if self.features.dim() != 2:
             raise ValueError(f"features must have shape (T, d), but it has shape {tuple(self.features.shape)}")
-        if not self.features.is_floating_point():
-            self.features = self.features.to(torch.float32)
         total, device = len(self.features), self.features.device
+        self.features = _finite_floats("features", self.features)
         self.counts = checked_counts(counts, total).to(device)
         self.boxes = None if boxes is None else checked_boxes(boxes, total).to(device)
         self.phi = None if phi is None else as_tensor(phi).to(device)
-        check_finite("features", self.features)
         if self.phi is not None:
             if self.phi.dim() != 2 or len(self.phi) != total:
                 raise ValueError(f"phi must have shape (T, d') with T = {total}, but it has shape {tuple(self.phi.shape)}")
-            if not self.phi.is_floating_point():
-                self.phi = self.phi.to(torch.float32)
-            check_finite("phi", self.phi)
-        self.prior = None if prior is None else checked_prior(prior, total).to(device)
+            self.phi = _finite_floats("phi", self.phi)
+        self.prior = None if prior is None else _checked_prior(prior, total).to(device)
 
-    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None, prior: Tensor | None = None) -> Candidates:
-        """The same kind of set from parts that were checked already."""
-        new = object.__new__(Candidates)
-        new.features, new.counts, new.boxes, new.phi, new.prior, new.shard = features, counts, boxes, phi, prior, self.shard
+    def _with(self, **parts: Any) -> Self:
+        """The set with other parts, which were checked already."""
+        new = object.__new__(type(self))
+        for name in (*ARRAYS, "shard"):
+            setattr(new, name, parts[name] if name in parts else getattr(self, name))
         return new
+
+    def _changed(self, change: Callable[[Tensor], Tensor], *names: str) -> dict[str, Tensor | None]:
+        """The named arrays, changed, where the set has them."""
+        return {name: None if (values := getattr(self, name)) is None else change(values) for name in names}
 
     # ---- shape ---------------------------------------------------------------------------------------------------
 
@@ -193,14 +142,14 @@ class Candidates:
         return f"Candidates({parts}, {self.features.dtype}, {self.device})"
 
     def outputs(self, y: ArrayLike, n_classes: int | None = None) -> Tensor:
-        """(n,) class indices y of the samples on this device, refused where they are not in 0..n_classes−1 (from 0 up if None).
+        """(n,) class indices y of the samples on this device, refused unless they lie in 0..n_classes−1 (≥ 0 if None).
 
         >>> Candidates(torch.eye(3), [2, 1]).outputs([1, 0])
         tensor([1, 0])
         """
         labels = as_tensor(y).to(self.device)
         if labels.shape != self.counts.shape:
-            raise ValueError(f"y must have shape ({len(self)},), one class a sample, but it has shape {tuple(labels.shape)}")
+            raise ValueError(f"y must have shape ({len(self)},), one class per sample, but it has shape {tuple(labels.shape)}")
         if labels.is_floating_point() and not bool((labels == labels.round()).all()):
             raise ValueError("y must hold class indices, but it holds fractions")
         labels = labels.long()
@@ -212,16 +161,16 @@ class Candidates:
 
     # ---- the prior of h ------------------------------------------------------------------------------------------
 
-    def with_prior(self, prior: ArrayLike | None, strength: float = 1.0) -> Candidates:
+    def with_prior(self, prior: ArrayLike | None, strength: float = 1.0) -> Self:
         """The same set with other log weights (T,) or (T, K) of h, times `strength`; None: without any.
 
         >>> Candidates(torch.eye(2), [2]).with_prior(torch.tensor([0.0, 1.0]), strength=3.0).prior
         tensor([0., 3.])
         """
-        weights = None if prior is None else (strength * checked_prior(prior, self.n_candidates)).to(self.device)
+        weights = None if prior is None else (strength * _checked_prior(prior, self.n_candidates)).to(self.device)
         if weights is not None:
             check_finite("strength · prior", weights.reshape(len(weights), -1))
-        return self._like(self.features, self.counts, self.boxes, self.phi, weights)
+        return self._with(prior=weights)
 
     def log_prior(self, y: Tensor) -> Tensor | None:
         """(T,) in float64: log π(h | x_i, y_i) less its maximum over the sample, so that 0 is the most probable h; None where π is uniform.
@@ -249,27 +198,32 @@ class Candidates:
     # ---- which candidate -----------------------------------------------------------------------------------------
 
     def rows(self, h: ArrayLike) -> Tensor:
-        """(n,) the packed rows of the candidates h, one for each sample.
+        """(n,) the packed rows of the candidates h, one per sample.
 
         >>> Candidates(torch.eye(3), [2, 1]).rows([1, 0])
         tensor([1, 2])
         """
-        return self.offsets + checked_choice(h, self.counts)
+        h = as_tensor(h).to(self.device)
+        if h.shape != self.counts.shape:
+            raise ValueError(f"h must have shape ({len(self)},), one candidate per sample, but it has shape {tuple(h.shape)}")
+        if h.is_floating_point() or h.dtype == torch.bool:
+            raise ValueError(f"h must hold integers, candidate indices, but it is {h.dtype}")
+        bad = ((h < 0) | (h >= self.counts)).nonzero().flatten()
+        if len(bad):
+            i = int(bad[0])
+            raise ValueError(f"h[{i}] must lie in 0..{int(self.counts[i]) - 1}, the candidates of sample {i}, but it is {int(h[i])}")
+        return self.offsets + h.long()
 
     def index(self, rows: Tensor) -> Tensor:
-        """The inverse of `rows`: positions among the samples' own candidates.
-
-        >>> Candidates(torch.eye(3), [2, 1]).index(torch.tensor([1, 2]))
-        tensor([1, 0])
-        """
+        """The inverse of `rows`: positions among the samples' own candidates."""
         return rows - self.offsets[self.sample[rows]]
 
     def latent(self, rows: Tensor) -> Latent:
-        """The values of h at packed rows, as losses see them: their `row` is that in the whole set."""
+        """The values of h at packed rows of any shape, as losses see them: their `row` is that in the whole set."""
         whole = rows if self.shard is None else rows + self.shard.first("candidates")
         return Latent(self.index(rows), None if self.boxes is None else self.boxes[rows], whole)
 
-    def select(self, h: ArrayLike) -> Candidates:
+    def select(self, h: ArrayLike) -> Self:
         """The set that keeps one candidate h[i] of each sample: what remains when h is known.
 
         >>> Candidates(torch.eye(3), [2, 1]).select([1, 0]).features
@@ -278,33 +232,39 @@ class Candidates:
         """
         return self._take(self.rows(h), torch.ones_like(self.counts))
 
-    def subset(self, index: ArrayLike) -> Candidates:
-        """The samples `index` (integers or a mask), in that order, with all of their candidates. Mapped features stay mapped if they are
-        large, in a temporary file (see `lvmdc.storage.mapped.take_mapped`).
+    def subset(self, index: ArrayLike) -> Self:
+        """The samples `index` (integers or a mask), in that order, with all of their candidates. Large mapped features stay mapped, in a
+        temporary file (see `lvmdc.storage.mapped.take_mapped`).
 
         >>> Candidates(torch.eye(3), [2, 1]).subset([1]).features
         tensor([[0., 0., 1.]])
         """
-        chosen = checked_index(index, len(self), self.device)
-        return self._take(rows_of(chosen, self.counts), self.counts[chosen])
+        chosen = as_tensor(index).to(self.device).reshape(-1)
+        if len(chosen) == 0 or (chosen.dtype == torch.bool and not bool(chosen.any())):
+            raise ValueError("index must choose at least one sample, but it chooses none")
+        if chosen.is_floating_point():
+            raise ValueError(f"index must hold integers or be a mask, but it is {chosen.dtype}")
+        if chosen.dtype == torch.bool and len(chosen) != len(self):
+            raise ValueError(f"a mask must have shape ({len(self)},), one value per sample, but it has shape ({len(chosen)},)")
+        chosen = chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()
+        counts = self.counts[chosen]
+        first = self.offsets[chosen] - (counts.cumsum(0) - counts)
+        return self._take(torch.arange(int(counts.sum()), device=self.device) + first.repeat_interleave(counts), counts)
 
-    def __getitem__(self, index: Any) -> Candidates:
-        """`subset`, under the name by which scikit-learn takes folds."""
+    def __getitem__(self, index: Any) -> Self:
+        """`subset`, as scikit-learn takes folds."""
         if isinstance(index, tuple):  # scikit-learn asks for X[index, ...]
             index = index[0]
         if isinstance(index, slice):
             index = range(len(self))[index]
         return self.subset(list(index) if isinstance(index, range) else index)
 
-    def _take(self, rows: Tensor, counts: Tensor) -> Candidates:
-        boxes = None if self.boxes is None else self.boxes[rows]
-        phi = None if self.phi is None else take_mapped(self.phi, rows)
-        prior = None if self.prior is None else self.prior[rows]
-        taken = self._like(take_mapped(self.features, rows), counts, boxes, phi, prior)
-        taken.shard = None
-        return taken
+    def _take(self, rows: Tensor, counts: Tensor) -> Self:
+        parts = self._changed(lambda values: take_mapped(values, rows), "features", "phi")
+        parts |= self._changed(lambda values: values[rows], "boxes", "prior")
+        return self._with(**parts, counts=counts, shard=None)
 
-    def part(self, first: int, last: int, shard: Shard | None = None) -> Candidates:
+    def part(self, first: int, last: int, shard: Shard | None = None) -> Self:
         """The samples from `first` up to `last`, as a view that shares memory: features that are mapped stay mapped.
 
         >>> Candidates(torch.eye(3), [2, 1]).part(1, 2).features
@@ -313,32 +273,24 @@ class Candidates:
         if not 0 <= first < last <= len(self):
             raise ValueError(f"part needs 0 ≤ first < last ≤ {len(self)}, but they are {first} and {last}")
         rows = slice(int(self.offsets[first]), int(self.offsets[last - 1] + self.counts[last - 1]))
-        boxes, phi, prior = (None if values is None else values[rows] for values in (self.boxes, self.phi, self.prior))
-        new = self._like(self.features[rows], self.counts[first:last], boxes, phi, prior)
-        new.shard = shard
-        return new
+        parts = self._changed(lambda values: values[rows], "features", *OPTIONAL)
+        return self._with(**parts, counts=self.counts[first:last], shard=shard)
 
     # ---- other sets ----------------------------------------------------------------------------------------------
 
-    def for_phi(self) -> Candidates:
+    def for_phi(self) -> Self:
         """The set as the conditional distribution sees it: `features` are those of Φ."""
-        return self if self.phi is None else self._like(self.phi, self.counts, self.boxes, None, self.prior)
+        return self if self.phi is None else self._with(features=self.phi, phi=None)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Candidates:
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """The same set on another device, its features (and those of Φ) in another precision."""
         device = device or self.device
-        phi = None if self.phi is None else self.phi.to(device, dtype or self.phi.dtype)
-        boxes, prior = (None if values is None else values.to(device) for values in (self.boxes, self.prior))
-        return self._like(self.features.to(device, dtype or self.features.dtype), self.counts.to(device), boxes, phi, prior)
+        parts = self._changed(lambda values: values.to(device), "counts", "boxes", "prior")
+        return self._with(**parts, **self._changed(lambda values: values.to(device, dtype or values.dtype), "features", "phi"))
 
-    def detach(self) -> Candidates:
-        """The same set, whose features carry no gradient.
-
-        >>> Candidates(torch.eye(2).requires_grad_(), [2]).detach().features.requires_grad
-        False
-        """
-        phi, prior = (None if values is None else values.detach() for values in (self.phi, self.prior))
-        return self._like(self.features.detach(), self.counts, self.boxes, phi, prior)
+    def detach(self) -> Self:
+        """The same set, whose features carry no gradient."""
+        return self._with(**self._changed(torch.Tensor.detach, "features", "phi", "prior"))
 
     @staticmethod
     def concat(sets: Sequence[Candidates]) -> Candidates:
@@ -349,7 +301,7 @@ class Candidates:
         """
         if not sets:
             raise ValueError("concat needs at least one set, but got none")
-        for name in ("boxes", "phi", "prior"):
+        for name in OPTIONAL:
             if len({getattr(s, name) is None for s in sets}) > 1:
                 raise ValueError(f"concat needs {name} in all of the sets or in none of them")
         for name in ("features", "phi"):
@@ -359,18 +311,15 @@ class Candidates:
         shapes = {tuple(s.prior.shape[1:]) for s in sets if s.prior is not None}
         if len(shapes) > 1:
             raise ValueError(f"concat needs prior of one number of columns, but got shapes {sorted(('T', *shape) for shape in shapes)}")
-
-        def join(name: str) -> Tensor | None:
-            return None if getattr(sets[0], name) is None else torch.cat([getattr(s, name) for s in sets])
-
-        return Candidates(join("features"), join("counts"), join("boxes"), join("phi"), join("prior"))
+        names = [name for name in ARRAYS if getattr(sets[0], name) is not None]
+        return Candidates(**{name: torch.cat([getattr(s, name) for s in sets]) for name in names})
 
     # ---- on disk -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write an npz with the arrays `features`, `counts` and, where given, `boxes`, `phi` and `prior`; see `lvmdc.storage.arrays`."""
-        arrays = {"features": self.features, "counts": self.counts, "boxes": self.boxes, "phi": self.phi, "prior": self.prior}
-        storage.save_arrays(path, {k: v.detach().cpu().numpy() for k, v in arrays.items() if v is not None})
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        storage.save_arrays(path, {name: values.detach().cpu().numpy() for name, values in arrays.items() if values is not None})
 
     @staticmethod
     def load(path: str | Path, mmap: bool | None = None) -> Candidates:
@@ -378,9 +327,24 @@ class Candidates:
         unless `mmap` says otherwise. No pickle is ever opened, and a file that does not match its checksum is refused."""
         if Path(path).is_file() and not storage.verify_checksum(path):
             log.warning("%s has no checksum, so that damage may stay unnoticed: load it and save it again to add one", path)
-        optional = ("boxes", "phi", "prior")
-        arrays = storage.load_arrays(path, required=("features", "counts"), optional=optional, mmap=mmap, verify=False)
+        arrays = storage.load_arrays(path, required=("features", "counts"), optional=OPTIONAL, mmap=mmap, verify=False)
         try:
             return Candidates(**arrays)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def _finite_floats(name: str, values: Tensor) -> Tensor:
+    values = values if values.is_floating_point() else values.to(torch.float32)
+    check_finite(name, values)
+    return values
+
+
+def _checked_prior(prior: ArrayLike, total: int) -> Tensor:
+    """(T,) or (T, K) finite log weights of h."""
+    prior = as_tensor(prior)
+    if prior.dim() not in (1, 2) or len(prior) != total or (prior.dim() == 2 and prior.shape[1] == 0):
+        raise ValueError(f"prior must hold log weights of shape (T,) or (T, K) with T = {total}, but it has shape {tuple(prior.shape)}")
+    prior = prior.to(torch.float64 if prior.dtype == torch.float64 else torch.float32)
+    check_finite("prior", prior.reshape(total, -1))
+    return prior

@@ -20,7 +20,7 @@ _registry: dict[tuple[type, type], Callable[[Any, Any, Loss], Tensor]] = {}
 
 
 def register_diversity(p: type, q: type) -> Callable:
-    """Declare how H(P, Q) is computed for two types of distribution; the nearest registered types are used.
+    """Register how H(P, Q) is computed for two types of distribution; lookups use the nearest registered types.
 
     >>> (Delta, Delta) in _registry
     True
@@ -34,7 +34,7 @@ def register_diversity(p: type, q: type) -> Callable:
 
 
 def diversity(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
-    """H(P, Q) = Σ_z Σ_z' Δ(z, z') P(z) Q(z') for each sample (1), (n,). P stands for the truth where Δ is not symmetric.
+    """H(P, Q) = Σ_z Σ_z' Δ(z, z') P(z) Q(z') for each sample (1), (n,). P is the truth where Δ is not symmetric.
 
     >>> from lvmdc.losses import ZeroOneLoss
     >>> from lvmdc import Candidates
@@ -116,29 +116,22 @@ def _any(P: OnSamples, Q: OnSamples, loss: Loss) -> Tensor:
 
 
 @register_diversity(Sampled, Sampled)
-def _draws(P: Sampled, Q: Sampled, loss: Loss) -> Tensor:
-    """Without bias: what is compared with itself is so by different draws, two distributions by draws that must be independent."""
-    pairs = loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows)  # (n, k, l)
-    if P is Q:
-        return sampled_diversity(pairs, P.log_prob)
-    other = sampled_mean(pairs.mean(dim=1), Q.log_prob)
-    return sampled_mean(pairs.mean(dim=2), P.log_prob) + (other - other.detach())
-
-
 @register_diversity(Sampled, Delta)
-def _draws_at_point(P: Sampled, Q: Delta, loss: Loss) -> Tensor:
-    return sampled_mean(loss_of_pairs(loss, P.candidates, P.y, P.rows, Q.y, Q.rows[:, None])[..., 0], P.log_prob)
-
-
 @register_diversity(Delta, Sampled)
-def _point_at_draws(P: Delta, Q: Sampled, loss: Loss) -> Tensor:
-    return sampled_mean(loss_of_pairs(loss, P.candidates, P.y, P.rows[:, None], Q.y, Q.rows)[:, 0], Q.log_prob)
+def _draws(P: Sampled | Delta, Q: Sampled | Delta, loss: Loss) -> Tensor:
+    """Without bias: a distribution is compared with itself by different draws; two distributions need independent draws."""
+    (rows1, log1), (rows2, log2) = ((D.rows, D.log_prob) if isinstance(D, Sampled) else (D.rows[:, None], None) for D in (P, Q))
+    pairs = loss_of_pairs(loss, P.candidates, P.y, rows1, Q.y, rows2)  # (n, k, l)
+    if P is Q:
+        return sampled_diversity(pairs, log1)
+    other = sampled_mean(pairs.mean(dim=1), log2)
+    return sampled_mean(pairs.mean(dim=2), log1) + (other - other.detach())
 
 
 @register_diversity(Conditional, Sampled)
 def _expected_at_draws(P: Conditional, Q: Sampled, loss: Loss) -> Tensor:
-    bound = ExpectedLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
-    return sampled_mean(torch.stack([bound.expected_at(P.p, Q.y, rows) for rows in Q.rows.T], dim=1), Q.log_prob)
+    expectation = ExpectedLoss(loss, P.candidates, P.y, max(P.n_classes, Q.n_classes))
+    return sampled_mean(torch.stack([expectation.expected_at(P.p, Q.y, rows) for rows in Q.rows.T], dim=1), Q.log_prob)
 
 
 @register_diversity(Sampled, Conditional)

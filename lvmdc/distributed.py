@@ -1,4 +1,9 @@
-"""Which samples a rank of torch.distributed holds: consecutive ones, with about as many candidates on every rank."""
+"""One training set over the ranks of torch.distributed: every rank holds some of the samples, and sums over samples are exchanged.
+
+All that exact learning needs of the samples of other ranks are such sums: the cut and its loss, the slope along a line, the terms of the
+objective, the gradient in θ. Every rank then takes the same decision from the same numbers. On a set that is not divided the functions
+need no process group.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ Axis = Literal["samples", "candidates"]
 
 @dataclass(frozen=True)
 class Shard:
-    """Which samples and packed rows of the whole set a rank holds: those from `samples[rank]`, `candidates[rank]` up to the next entry.
+    """The samples and packed rows of the whole set that a rank holds: from `samples[rank]`, `candidates[rank]` up to the next entry.
 
     >>> Shard((0, 2, 3), (0, 5, 9), rank=1).first("candidates")
     5
@@ -37,15 +42,15 @@ class Shard:
         return getattr(self, axis)[self.rank]
 
     def sizes(self, axis: Axis) -> list[int]:
-        """How many each rank has."""
+        """The number of each rank."""
         return [b - a for a, b in pairwise(getattr(self, axis))]
 
 
 def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = None) -> tuple[Any, ...]:
     """The part of a set that this rank learns from, and of arrays (n,) that go with it: y, h, h_init, or None.
 
-    Consecutive samples, with about as many candidates on every rank; mapped features stay mapped. Every rank calls it with the same set:
-    under `torchrun`, after `torch.distributed.init_process_group`. Without a process group, or on one rank, the set is returned whole.
+    Consecutive samples, with about equally many candidates on every rank; mapped features stay mapped. Every rank calls it with the same
+    set: under `torchrun`, after `torch.distributed.init_process_group`. Without a process group, or on one rank, the set is returned whole.
 
     >>> whole = Candidates(torch.eye(3), [2, 1])
     >>> part, y = shard(whole, [1, 0])
@@ -61,8 +66,8 @@ def shard(candidates: Candidates, *of_samples: ArrayLike | None, group: Any = No
 
 
 def load_shard(path: str | Path, *of_samples: ArrayLike | None, group: Any = None, mmap: bool | None = None) -> tuple[Any, ...]:
-    """`shard` of what `Candidates.save` wrote. Features of the other ranks are neither checked nor read, unless they were compressed;
-    `Candidates.load` goes through all of them once. The first rank verifies the checksum for all."""
+    """`shard` of what `Candidates.save` wrote, without reading or checking the features of other ranks (unless they are compressed). The
+    first rank verifies the checksum for all."""
     if ranks(group)[1] == 1:
         return shard(Candidates.load(path, mmap), *of_samples)
     _verify_once(path, group)
@@ -85,7 +90,7 @@ def load_shard(path: str | Path, *of_samples: ArrayLike | None, group: Any = Non
 
 
 def _verify_once(path: str | Path, group: Any) -> None:
-    """Let the first rank read the whole file; all of them refuse it if it is damaged."""
+    """The first rank reads the whole file; all refuse it if it is damaged."""
     wrong: list[str | None] = [None]
     if ranks(group)[0] == 0:
         try:
@@ -101,33 +106,25 @@ def _of_rank(at: Shard, arrays: list[Tensor | None]) -> list[Tensor | None]:
     n = at.samples[-1]
     for values in arrays:
         if values is not None and len(values) != n:
-            raise ValueError(f"shard needs arrays of {n} values, one a sample, but one has {len(values)}")
+            raise ValueError(f"shard needs arrays of {n} values, one per sample, but one has {len(values)}")
     return [None if values is None else values[at.samples[at.rank] : at.samples[at.rank + 1]] for values in arrays]
 
 
 def ranks(group: Any = None) -> tuple[int, int]:
-    """Which rank this process is, and of how many: (0, 1) without a process group.
-
-    >>> ranks()
-    (0, 1)
-    """
+    """The rank of this process and the number of ranks: (0, 1) without a process group."""
     if not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     return dist.get_rank(group), dist.get_world_size(group)
 
 
 def place(counts: Tensor, group: Any = None) -> Shard | None:
-    """What `shard` gives this rank of samples with `counts` (n,) candidates; None where there is but one rank.
-
-    >>> place(torch.tensor([2, 1])) is None
-    True
-    """
+    """The `Shard` of this rank for samples with `counts` (n,) candidates; None if there is only one rank."""
     rank, world = ranks(group)
     return None if world == 1 else Shard(*divide(counts, world), rank, group)
 
 
 def divide(counts: Tensor, parts: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Bounds of samples and of packed rows that divide samples of `counts` (n,) candidates evenly, at least one sample a part.
+    """Bounds of samples and of packed rows that divide samples of `counts` (n,) candidates evenly, at least one sample per part.
 
     >>> divide(torch.tensor([5, 1, 1, 1, 4]), 2)
     ((0, 2, 5), (0, 6, 12))
@@ -145,68 +142,37 @@ def divide(counts: Tensor, parts: int) -> tuple[tuple[int, ...], tuple[int, ...]
     return tuple(bounds), (0, *(int(ends[b - 1]) for b in bounds[1:]))
 
 
-# One training set over the ranks of torch.distributed: every rank holds some of the samples, and sums over samples travel.
-#
-# All that exact learning knows of the samples of other ranks are such sums: the cut and its loss, the slope along a line, the terms of the
-# objective, the gradient in θ. Every rank then takes the same decision from the same numbers. On a set that was not divided each function
-# here is what it would be without ranks, and needs no process group.
-
-__all__ = [
-    "Shard", "divide", "first_row", "gather", "highest", "load_shard", "mean", "n_candidates", "n_samples", "own", "place", "ranks",
-    "row_mean", "shard", "stack", "told_by_first", "total",
-]  # fmt: skip
-
 # ---- sums over the samples of all ranks ------------------------------------------------------------------------------
 
 
 def n_samples(candidates: Candidates) -> int:
-    """n of the whole set.
-
-    >>> n_samples(Candidates(torch.eye(3), [2, 1]))
-    2
-    """
+    """n of the whole set."""
     return len(candidates) if candidates.shard is None else candidates.shard.samples[-1]
 
 
 def n_candidates(candidates: Candidates) -> int:
-    """T of the whole set.
-
-    >>> n_candidates(Candidates(torch.eye(3), [2, 1]))
-    3
-    """
+    """T of the whole set."""
     return candidates.n_candidates if candidates.shard is None else candidates.shard.candidates[-1]
 
 
 def total(candidates: Candidates, values: Tensor) -> Tensor:
-    """The sum of what each rank has, on every rank.
-
-    >>> total(Candidates(torch.eye(3), [2, 1]), torch.tensor([1.0, 2.0]))
-    tensor([1., 2.])
-    """
+    """The sum of the values of all ranks, on every rank."""
     if candidates.shard is None:
         return values
-    found = values.detach().to(candidates.device, copy=True)  # where ranks can send it from
+    found = values.detach().to(candidates.device, copy=True)  # the device that ranks send from
     dist.all_reduce(found, group=candidates.shard.group)
     return found.to(values.device)
 
 
 def mean(candidates: Candidates, values: Tensor, dim: int = 0) -> Tensor:
-    """The mean over all samples, along the axis of values that is theirs, in float64.
-
-    >>> mean(Candidates(torch.eye(3), [2, 1]), torch.tensor([1.0, 2.0]))
-    tensor(1.5000, dtype=torch.float64)
-    """
+    """The mean over all samples, which are axis `dim` of values, in float64."""
     if candidates.shard is None:
         return values.double().mean(dim=dim)
     return total(candidates, values.double().sum(dim=dim)) / n_samples(candidates)
 
 
 def highest(candidates: Candidates, value: float) -> float:
-    """The greatest of a number that each rank has.
-
-    >>> highest(Candidates(torch.eye(3), [2, 1]), 2.0)
-    2.0
-    """
+    """The greatest value of all ranks."""
     if candidates.shard is None:
         return value
     found = torch.tensor(value, dtype=torch.float64, device=candidates.device)
@@ -215,44 +181,32 @@ def highest(candidates: Candidates, value: float) -> float:
 
 
 def row_mean(values: Tensor) -> Tensor:
-    """The mean of the values (m,) of all ranks, which all call it; differentiable, also in those of the others.
-
-    >>> row_mean(torch.tensor([1.0, 2.0]))
-    tensor(1.5000)
-    """
+    """The mean of the values (m,) of all ranks, which all call it; differentiable in the values of every rank."""
     if ranks()[1] == 1:
         return values.mean()
     found = all_reduce(torch.stack([values.sum(), values.new_tensor(float(len(values)))]))
     return found[0] / found[1]
 
 
-def told_by_first(value: Any) -> Any:
-    """What the first rank says, on every rank; all of them wait for all.
-
-    >>> told_by_first(3)
-    3
-    """
+def from_first_rank(value: Any) -> Any:
+    """The value of the first rank, on every rank; a barrier, too."""
     if ranks()[1] == 1:
         return value
     dist.barrier()
-    said = [value]
-    dist.broadcast_object_list(said)
-    return said[0]
+    values = [value]
+    dist.broadcast_object_list(values)
+    return values[0]
 
 
-# ---- what belongs to samples or candidates, whole and in parts -------------------------------------------------------
+# ---- values of samples or candidates, whole and in parts -------------------------------------------------------
 
 
 def gather(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> Tensor:
-    """What each rank has of its samples or candidates, along `dim`, put together in the order of the whole set.
-
-    >>> gather(Candidates(torch.eye(3), [2, 1]), torch.tensor([4, 5]), "samples")
-    tensor([4, 5])
-    """
+    """Values of the samples or candidates of each rank, along `dim`, joined in the order of the whole set."""
     if candidates.shard is None:
         return values
     sizes, values = candidates.shard.sizes(axis), values.movedim(dim, 0).contiguous()
-    padded = values.new_zeros(max(sizes), *values.shape[1:])  # ranks must send alike
+    padded = values.new_zeros(max(sizes), *values.shape[1:])  # ranks must send equal shapes
     padded[: len(values)] = values
     parts = [torch.empty_like(padded) for _ in sizes]
     dist.all_gather(parts, padded, group=candidates.shard.group)
@@ -260,11 +214,7 @@ def gather(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> 
 
 
 def stack(candidates: Candidates, rows: Tensor) -> tuple[Tensor, int]:
-    """Rows of which each rank has any number, one rank's after the other's, and where those of this rank begin.
-
-    >>> stack(Candidates(torch.eye(3), [2, 1]), torch.tensor([4, 5]))
-    (tensor([4, 5]), 0)
-    """
+    """Any number of rows from each rank, one rank's after the other's, and where those of this rank begin."""
     if candidates.shard is None:
         return rows, 0
     at = candidates.shard
@@ -278,11 +228,7 @@ def stack(candidates: Candidates, rows: Tensor) -> tuple[Tensor, int]:
 
 
 def own(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> Tensor:
-    """The inverse of `gather`: what this rank has of the whole.
-
-    >>> own(Candidates(torch.eye(3), [2, 1]), torch.tensor([4, 5]), "samples")
-    tensor([4, 5])
-    """
+    """The inverse of `gather`: the part of this rank."""
     if candidates.shard is None:
         return values
     at = candidates.shard
@@ -290,9 +236,5 @@ def own(candidates: Candidates, values: Tensor, axis: Axis, dim: int = 0) -> Ten
 
 
 def first_row(candidates: Candidates) -> int:
-    """Where in the whole set the packed rows of this rank begin.
-
-    >>> first_row(Candidates(torch.eye(3), [2, 1]))
-    0
-    """
+    """The first packed row of this rank in the whole set."""
     return 0 if candidates.shard is None else candidates.shard.first("candidates")

@@ -18,10 +18,10 @@ BAG = 256  # rows that are added up at a time
 
 
 class JointFeatureMap(ABC):
-    """Ψ(x, y, h), known only by two things: the scores w·Ψ(x, y, h) of all (y, h), and the sum of Ψ over a selection.
+    """Ψ(x, y, h), defined by two methods: the scores w·Ψ(x, y, h) of all (y, h), and the sum of Ψ over a selection.
 
-    Class-dependent features, weights shared between classes and latent sets that depend on y all fit behind these two, and
-    every solver works on them. A candidate that class y does not have scores −inf there, whatever w is.
+    Class-dependent features, weights shared between classes and latent sets that depend on y all fit behind these two, which every solver
+    works on. A candidate that class y does not have scores −inf there, whatever w is.
 
     >>> class Shared(JointFeatureMap):  # one weight vector for all classes, and a bias for each of the two
     ...     def scores(self, candidates, w):
@@ -43,9 +43,9 @@ class JointFeatureMap(ABC):
         """(D,) in float64: Σ_j weight_j Ψ(x, y_j, h_j) over a selection of classes y (m,) and packed rows (m,)."""
 
     def vectors(self, candidates: Candidates, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """(m, d'), (m,): Ψ at each of a selection, as a vector and the block of w, D / d' of them in all, that it stands in.
+        """(m, d'), (m,): Ψ at each of a selection, as a vector and its block of w, of D / d' blocks.
 
-        A map whose Ψ is zero outside a block may say so here, and saves solvers the zeros; else Ψ is one block.
+        A map whose Ψ is zero outside a block overrides this to save solvers the zeros; by default Ψ is one block.
         """
         dtype = torch.promote_types(candidates.features.dtype, torch.float32)
         whole = [self.sum(candidates, y[j : j + 1], rows[j : j + 1]).to(dtype) for j in range(len(rows))]
@@ -53,7 +53,7 @@ class JointFeatureMap(ABC):
         return torch.cat([empty, *(v[None] for v in whole)]), torch.zeros_like(rows)
 
     def stored_vectors(self, candidates: Candidates) -> Tensor | None:
-        """(T, d'): a table whose row h is the vector of Ψ(x, y, h) whatever y is, if there is one at hand; None: ask `vectors`."""
+        """(T, d'): a stored table whose row h is the vector of Ψ(x, y, h) for every y; None: call `vectors`."""
         return None
 
     def mixtures(self, candidates: Candidates, y: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +75,7 @@ class JointFeatureMap(ABC):
         return self.sum(candidates, y[candidates.sample[rows]], rows, weights[rows].double())
 
     def precise(self) -> JointFeatureMap:
-        """The same map with scores in float64, whatever the features are in; itself where it has no such."""
+        """The same map with scores in float64, whatever the features are in; by default itself."""
         return self
 
     def size(self, candidates: Candidates) -> int:
@@ -88,7 +88,7 @@ class JointFeatureMap(ABC):
         return self.scores(candidates, torch.zeros(self.size(candidates), dtype=torch.float64, device=candidates.device))
 
     def has(self, candidates: Candidates, y: Tensor) -> Tensor:
-        """(T,) whether each candidate is one that its sample's class y (n,) has."""
+        """(T,) whether each candidate exists for its sample's class y (n,)."""
         return self.scores_at_origin(candidates).gather(1, y[candidates.sample, None])[:, 0] > -torch.inf
 
 
@@ -162,7 +162,7 @@ class ClassBlocks(JointFeatureMap):
     def _runs(self, candidates: Candidates, y: Tensor) -> list[tuple[int, int, int]] | None:
         """Class, first and last packed row of runs of samples of one class; None if there are many.
 
-        Where samples stand sorted by class, each class needs one product with its own rows only, K times less work.
+        Where samples are sorted by class, each class needs one product with its own rows only, K times less work.
         """
         labels, length = torch.unique_consecutive(y, return_counts=True)
         if len(labels) > 2 * self.n_classes:
@@ -183,7 +183,7 @@ def mixed_features(candidates: Candidates, weights: Tensor) -> Tensor:
     for part in row_chunks(features):
         own, weight = sample[start : start + len(part)], weights[start : start + len(part)].to(out.dtype)
         place = torch.arange(len(part), device=part.device)
-        # A sample's rows are a bag, or several where they are many: a long sum in float32 loses digits.
+        # A sample's rows are one bag, or several if there are many, since a long sum in float32 loses digits.
         bags = ((own.diff(prepend=own[:1]) != 0) | (place % BAG == 0)).nonzero().flatten()
         sums = torch.nn.functional.embedding_bag(place, part.to(out.dtype), bags, mode="sum", per_sample_weights=weight)
         out.index_add_(0, own[bags], sums)
@@ -197,7 +197,7 @@ def product(features: Tensor, table: Tensor, least: torch.dtype = torch.float32)
     >>> product(torch.ones(1, 2, dtype=torch.float16), torch.tensor([[1.0, 2.0]]))
     tensor([[3.]])
     """
-    if features.requires_grad:  # widened as a whole, since the graph holds it anyway
+    if features.requires_grad:  # widened whole, since the graph holds them anyway
         features = features.to(torch.promote_types(features.dtype, least))
     dtype = torch.promote_types(features.dtype, least)
     if features.dtype == dtype and not is_mapped(features):
@@ -209,7 +209,7 @@ def product(features: Tensor, table: Tensor, least: torch.dtype = torch.float32)
 def _own_product(features: Tensor, table: Tensor, own: Tensor, least: torch.dtype) -> Tensor:
     """(T,): of features @ tableᵀ the column `own` (T,) in each row, without the others in memory."""
     dtype, start = torch.promote_types(features.dtype, least), 0
-    # Written into one array: small pieces that stay would part what the heap has free, and large ones no longer fit in between.
+    # Written into one array: many small arrays would fragment the heap.
     out = features.new_empty(len(features), dtype=dtype)
     for part in row_chunks(features):
         rows = slice(start, start + len(part))
@@ -228,7 +228,7 @@ def transposed_product(features: Tensor, weights: Tensor) -> Tensor:
 
 
 def _transposed_product(features: Tensor, weights: Iterable[Tensor], n_columns: int) -> Tensor:
-    """The same of weights that come by chunks."""
+    """The same for weights that come in chunks."""
     total = torch.zeros(n_columns, features.shape[1], dtype=torch.float64, device=features.device)
     for part, weight in zip(row_chunks(features), weights, strict=True):
         part = part.to(torch.promote_types(part.dtype, torch.float32))
@@ -238,7 +238,7 @@ def _transposed_product(features: Tensor, weights: Iterable[Tensor], n_columns: 
 
 
 class _ChunkedProduct(torch.autograd.Function):
-    """A product that never holds a widened copy of the features, nor all of a file, forwards or backwards."""
+    """A product that never holds a widened copy of the features, nor a whole mapped file, forwards or backwards."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, table: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.segments import segment_argmax, segment_max
 
-TIE = 1e-5  # scores of h that differ by a smaller share are equal: rounding and the last digits of the features must not choose h*
+TIE = 1e-5  # scores of h that differ by a smaller share are equal, so that rounding does not choose h*
 
 
 def best(candidates: Candidates, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -20,11 +20,7 @@ def best(candidates: Candidates, values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_value(candidates: Candidates, values: Tensor) -> Tensor:
-    """max over (y, h) of values (T, K) for each sample, (n,).
-
-    >>> best_value(Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 3.0], [1.0, 2.0]]))
-    tensor([3.])
-    """
+    """max over (y, h) of values (T, K) for each sample, (n,)."""
     return segment_max(values.amax(dim=1), candidates.counts)
 
 
@@ -38,8 +34,8 @@ def own_class(candidates: Candidates, values: Tensor, y: Tensor) -> Tensor:
 
 
 def best_of_class(candidates: Candidates, values: Tensor, y: Tensor) -> Tensor:
-    """argmax over h of values (T, K) under the sample's own class y: the packed row (n,). The h* of Algorithm 1, the first one that is
-    as good as the best but for `TIE`.
+    """argmax over h of values (T, K) under the sample's own class y: the packed row (n,), the first within `TIE` of the best. The h* of
+    Algorithm 1.
 
     >>> best_of_class(Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 3.0], [1.0, 2.0]]), torch.tensor([0]))
     tensor([1])
@@ -50,7 +46,7 @@ def best_of_class(candidates: Candidates, values: Tensor, y: Tensor) -> Tensor:
 def top_k(candidates: Candidates, values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """The k best (y, h) of each sample by values (T, K), best first: classes, candidate indices and values, each (n, k).
 
-    A sample with fewer than k pairs is filled up with class and index −1 and value −inf. A pair of value −inf is none.
+    A sample with fewer than k pairs is filled up with class and index −1 and value −inf. Pairs of value −inf do not count.
 
     >>> y, h, v = top_k(Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 3.0], [1.0, 2.0]]), 2)
     >>> y, h, v

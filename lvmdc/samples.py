@@ -1,4 +1,4 @@
-"""Samples of any kind that make their candidates themselves, and the splits of a data set."""
+"""Training and test parts of a data set, and samples of any kind that make their own candidates."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from lvmdc.candidates import Candidates
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.storage.arrays import load_arrays
 
-# Training and test parts of a data set.
-
 
 def split_by_class(
     y: ArrayLike, fraction: float = 0.6, fold: int = 0, seed: int = 0, groups: ArrayLike | None = None
 ) -> tuple[Tensor, Tensor]:
     """Indices of a training and a test part, both sorted; `fraction` of every class trains.
 
-    Each `fold` is an independent random division, as in the paper's five folds. Samples of one of the `groups` stay on one side; a
-    class may then train with a few samples fewer than its share. A class that cannot stand on both sides is refused.
+    Each `fold` is an independent random division, as in the paper's five folds. Samples of one group stay on one side; a class may then
+    train with a few samples fewer than its share. A class that cannot be on both sides is refused.
 
     >>> train, test = split_by_class([0] * 5 + [1] * 10)
     >>> len(train), len(test)
@@ -50,26 +48,15 @@ def split_by_class(
             trains[u] = True
             room = room - needed[u]
     for k, name in enumerate(classes):
-        if not needed[trains, k].any():  # its groups are all larger than its share: the smallest one trains
+        if not needed[trains, k].any():  # all its groups are larger than its share: the smallest one trains
             own = order[needed[order, k] > 0]
             trains[own[needed[own].sum(axis=1).argmin()]] = True
         if not needed[~trains, k].any():
             of = "samples" if groups is None else "groups"
-            raise ValueError(f"class {name} of y has too few {of} to stand in both the training and the test part: {size[k]} samples")
+            raise ValueError(f"class {name} of y has too few {of} to be in both the training and the test part: {size[k]} samples")
     side = np.zeros(len(label), bool)
     side[np.concatenate([units[u] for u in np.flatnonzero(trains)])] = True
     return torch.from_numpy(np.flatnonzero(side)), torch.from_numpy(np.flatnonzero(~side))
-
-
-def folds(
-    y: ArrayLike, n_folds: int = 5, fraction: float = 0.6, seed: int = 0, groups: ArrayLike | None = None
-) -> list[tuple[Tensor, Tensor]]:
-    """The divisions of folds 0..n_folds−1, each as `split_by_class` makes it. Test parts of two folds may overlap.
-
-    >>> [len(train) for train, test in folds([0] * 5 + [1] * 10, n_folds=3)]
-    [9, 9, 9]
-    """
-    return [split_by_class(y, fraction, fold, seed, groups) for fold in range(n_folds)]
 
 
 def _units(n: int, groups: ArrayLike | None) -> list[np.ndarray]:
@@ -84,14 +71,11 @@ def _units(n: int, groups: ArrayLike | None) -> list[np.ndarray]:
     return np.split(order, np.cumsum(np.bincount(inverse))[:-1])
 
 
-# Divisions into training and test parts that were published with a data set.
-
-
 def published_split(path: str | Path, fold: int, names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Indices of the training and the test part of a fold, counted from 0, for samples of these names.
 
     The file is an npz with `images`, the names of its samples, and for each fold k = fold + 1 the arrays `train_k` and `test_k`, which
-    count them from 0; mammals/hog.npz is one.
+    count them from 0, such as mammals/hog.npz.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -122,20 +106,19 @@ def published_split(path: str | Path, fold: int, names: Sequence[str]) -> tuple[
     return torch.tensor([found[i] for i in train]), torch.tensor([found[i] for i in test])
 
 
-# CandidateSet: samples of any kind that make their candidates themselves, without proposals and features.
-
-
 class CandidateSet(ABC):
-    """n labelled samples, each of which knows what its latent variable may be, and how to show itself.
+    """n labelled samples that make their own candidates, and images of them.
 
     Args:
         classes: the K names of the classes.
         y: (n,) class indices in 0..K−1.
-        h: (n,) the true candidate of each sample; None where it is not known.
-        names: what each sample is called; `sample 0`, … where not given.
+        h: (n,) the true candidate of each sample; None: unknown.
+        names: of the samples; default `sample 0`, ….
         groups: (n,) integers; samples of one group must stay on one side of a split.
-        division: the training and the test part as two sets of indices, where the data came divided.
-        latent: (K,) whether a class has a latent variable at all; all of them where not given.
+        division: the published training and test part, as two sets of indices, if any.
+        latent: (K,) whether a class has a latent variable; default all.
+
+    A subclass names in `per_sample` its attributes with one entry per sample, so that `subset` includes them.
 
     >>> class Coins(CandidateSet):  # which of the two sides is up
     ...     def candidates(self):
@@ -148,6 +131,8 @@ class CandidateSet(ABC):
     >>> coins, coins.subset([2, 0]).names
     (Coins(3 samples of 2 classes), ['sample 2', 'sample 0'])
     """
+
+    per_sample: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -178,15 +163,14 @@ class CandidateSet(ABC):
 
     @abstractmethod
     def image(self, i: int) -> Image.Image:
-        """Sample i with all of its candidates to be seen."""
+        """Sample i, with all of its candidates visible."""
 
     @abstractmethod
     def places(self, i: int) -> Tensor:
-        """(m, 4) where in `image(i)` each of its candidates is: corners x1, y1, x2, y2."""
+        """(m, 4) the corners x1, y1, x2, y2 of each candidate in `image(i)`."""
 
     def check_joint(self, joint: JointFeatureMap | None) -> None:  # noqa: B027 - most sets have nothing to refuse
-        """Refuse a joint feature map that cannot learn these candidates; class blocks, None, and all others will do unless a subclass
-        says otherwise."""
+        """Refuse a joint feature map that does not fit these candidates; by default none (None: class blocks)."""
 
     def __len__(self) -> int:
         return len(self.y)
@@ -195,11 +179,13 @@ class CandidateSet(ABC):
         return f"{type(self).__name__}({len(self)} samples of {len(self.classes)} classes)"
 
     def subset(self, index: ArrayLike) -> Self:
-        """Some of the samples, in that order, of the same classes; a subclass adds what else it holds of each sample."""
+        """Some of the samples, by integers or a mask, in that order, of the same classes."""
         chosen = as_tensor(index).reshape(-1)
-        chosen = chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()
+        chosen = (chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen.long()).cpu()
         part = copy.copy(self)
-        part.y, part.names, part.division = self.y[chosen], [self.names[i] for i in chosen.tolist()], None
-        part.h = None if self.h is None else self.h[chosen]
-        part.groups = None if self.groups is None else self.groups[chosen]
+        part.division = None
+        for name in ("y", "names", "h", "groups", *self.per_sample):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(part, name, [values[i] for i in chosen.tolist()] if isinstance(values, list) else values[chosen.numpy()])
         return part

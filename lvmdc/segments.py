@@ -23,7 +23,7 @@ def segment_sum(values: Tensor, counts: Tensor) -> Tensor:
     >>> segment_sum(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([2, 1]))
     tensor([3., 5.])
     """
-    # In float64, since the rows are added one after the other: a million times 1e-6 is 1.01 in float32.
+    # In float64, since rows are added one by one: a million times 1e-6 is 1.01 in float32.
     return torch.segment_reduce(values.double(), "sum", lengths=counts, axis=0, unsafe=True).to(values.dtype)
 
 
@@ -60,7 +60,7 @@ def segment_argmax(values: Tensor, counts: Tensor, tie: float = 0.0) -> Tensor:
 
 
 def segment_logsumexp(values: Tensor, counts: Tensor) -> Tensor:
-    """log Σ exp over each sample's rows without overflow; rows of −inf count for nothing, (T,) → (n,).
+    """log Σ exp over each sample's rows without overflow; rows of −inf are ignored, (T,) → (n,).
 
     >>> segment_logsumexp(torch.tensor([1000.0, 1000.0, 0.0]), torch.tensor([2, 1]))
     tensor([1000.6932,    0.0000])
@@ -90,7 +90,7 @@ def segment_softmax(values: Tensor, counts: Tensor) -> Tensor:
 
 
 def _peak_and_below(values: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """(n,), (T,): each sample's maximum, which is held fixed, and how far its rows lie below it."""
+    """(n,), (T,): each sample's maximum, without gradient, and how far its rows lie below it."""
     peak = segment_max(values.detach(), counts)
     peak = peak.masked_fill(peak == -torch.inf, 0)  # −inf less itself would be NaN
     return peak, values - peak.repeat_interleave(counts, dim=0)

@@ -1,4 +1,4 @@
-"""Conformance suites for losses and conditional distributions, one's own included.
+"""Conformance suites for losses and conditional distributions, custom ones included.
 
 A subclass says how its object is made and inherits the tests, which pytest finds by their names:
 
@@ -7,11 +7,10 @@ A subclass says how its object is made and inherits the tests, which pytest find
 ...     def make_loss(self):
 ...         return OverlapLoss()
 
-They compare with the definitions, term by term, on small random problems in float64. Nothing here imports pytest: a suite also runs by
-hand, or under any other runner.
+They compare with the definitions, term by term, on small random problems in float64. Nothing here needs pytest: a suite also runs alone.
 
 >>> run(TestOverlapLoss())
-13
+12
 """
 
 import torch
@@ -24,7 +23,7 @@ from lvmdc.distributions import ConditionalModel
 from lvmdc.losses import ExpectedLoss, Loss
 from lvmdc.segments import segment_sum
 
-TINY, AMPLE = 1, 1 << 30  # budgets: a block for each row of Δ, which is computed anew on every use, and all of Δ kept
+TINY, AMPLE = 1, 1 << 30  # budgets: one block per row of Δ, recomputed on every use; all of Δ kept
 CLOSE = 1e-5  # relative and absolute: losses may compute Δ in float32
 
 
@@ -53,7 +52,7 @@ def random_weights(candidates: Candidates, seed: int = 0, dtype: torch.dtype = t
 
 
 def run(suite: object) -> int:
-    """Run the tests of a suite one after the other; how many there were."""
+    """Run the tests of a suite one after the other; return their number."""
     names = [name for name in dir(suite) if name.startswith("test_")]
     for name in names:
         getattr(suite, name)()
@@ -61,7 +60,7 @@ def run(suite: object) -> int:
 
 
 class LossConformance:
-    """What holds of every loss Δ: what `Loss.delta` must be, and that all that follows from it is what its definition says."""
+    """Properties of every loss Δ: `Loss.delta` is valid, and all that follows from it agrees with its definition."""
 
     n_classes = 3
 
@@ -74,7 +73,7 @@ class LossConformance:
         return random_candidates([3, 1, 6, 3, 2])
 
     def make_outputs(self, candidates: Candidates) -> Tensor:
-        """(n,) classes, each of which occurs if there are samples enough."""
+        """(n,) classes, all of which occur if there are enough samples."""
         return torch.arange(len(candidates)) % self.n_classes
 
     # ---- the definitions, one term at a time ---------------------------------------------------------------------
@@ -133,7 +132,7 @@ class LossConformance:
         expected = self._expected_loss(loss, candidates, y, p)
         _assert_close(loss.expected_loss(candidates, y, p, self.n_classes), expected)
 
-    def test_expected_loss_is_linear_in_weights_that_are_no_probabilities(self) -> None:
+    def test_expected_loss_is_linear_in_any_weights(self) -> None:
         loss, candidates, y, p = self._setting()
         weights = p - 2 * random_weights(candidates, seed=1)
         expected = self._expected_loss(loss, candidates, y, weights)
@@ -141,11 +140,11 @@ class LossConformance:
 
     def test_expected_loss_at_one_prediction_is_that_entry_of_all(self) -> None:
         loss, candidates, y, p = self._setting()
-        bound, every = ExpectedLoss(loss, candidates, y, self.n_classes), self._expected_loss(loss, candidates, y, p)
+        expectation, every = ExpectedLoss(loss, candidates, y, self.n_classes), self._expected_loss(loss, candidates, y, p)
         rows = candidates.offsets + candidates.counts // 2
         for k in range(self.n_classes):
             label = torch.full_like(y, k)
-            _assert_close(bound.expected_at(p, label, rows), every[rows, k])
+            _assert_close(expectation.expected_at(p, label, rows), every[rows, k])
 
     def test_diversity_is_the_double_sum(self) -> None:
         loss, candidates, y, p = self._setting()
@@ -155,19 +154,12 @@ class LossConformance:
             expected[i] += float(p[one] * p[two]) * self._delta(loss, candidates, int(y[i]), one, int(y[i]), two)
         _assert_close(loss.diversity(candidates, y, p), expected)
 
-    def test_derivative_of_the_expected_loss_is_that_of_differences(self) -> None:
+    def test_derivatives_in_p_are_those_of_differences(self) -> None:
         loss, candidates, y, p = self._setting()
         for limit in (TINY, AMPLE):
-            assert gradcheck(
-                ExpectedLoss(loss, candidates, y, self.n_classes, limit).expected_loss, p.requires_grad_(), fast_mode=limit == TINY
-            )
-
-    def test_derivative_of_the_diversity_is_that_of_differences(self) -> None:
-        loss, candidates, y, p = self._setting()
-        for limit in (TINY, AMPLE):
-            assert gradcheck(
-                ExpectedLoss(loss, candidates, y, self.n_classes, limit).diversity, p.requires_grad_(), fast_mode=limit == TINY
-            )
+            expectation = ExpectedLoss(loss, candidates, y, self.n_classes, limit)
+            for function in (expectation.expected_loss, expectation.diversity):
+                assert gradcheck(function, p.requires_grad_(), fast_mode=limit == TINY)
 
     def test_diversity_over_all_classes_is_the_double_sum(self) -> None:
         loss, candidates, y, _ = self._setting()
@@ -202,7 +194,7 @@ class LossConformance:
 
 
 class ConditionalConformance:
-    """What holds of every P_θ(h | x, y): it is a distribution over each sample's candidates, and differentiable in its parameters."""
+    """Properties of every P_θ(h | x, y): a distribution over each sample's candidates, differentiable in its parameters."""
 
     n_classes = 3
 

@@ -1,4 +1,4 @@
-"""features @ tableᵀ for few classes, compiled: libraries of linear algebra are made for square matrices and take twice as long here."""
+"""features @ tableᵀ for few classes, compiled: linear algebra libraries are made for square matrices and take twice as long here."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-FEW = 12  # classes up to which it is the faster one
+FEW = 12  # classes up to which it is faster
 THREADS = 2  # of torch, beyond which torch is faster: the loops below run in one
-ROWS = 8  # taken at a time, so that as many sums run side by side
+ROWS = 8  # at a time, for as many independent sums
 FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, which is what vector instructions need
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ def _product(x: Array, table: Array, out: Array) -> None:  # pragma: no cover
     for i in range(0, whole, ROWS):
         for k in range(len(table)):
             _eight(x[i : i + ROWS], table[k], out[i : i + ROWS, k])
-    # The last rows by the same loop, so that a row's product does not depend on where it stands, to the last digit.
+    # The last rows by the same loop, so that a row's product is the same wherever the row is, to the last digit.
     rest, last = np.zeros((ROWS, x.shape[1]), x.dtype), np.empty(ROWS, out.dtype)
     rest[: len(x) - whole] = x[whole:]
     for k in range(len(table)):
@@ -69,11 +69,7 @@ def _transposed(x: Array, weights: Array, out: Array) -> None:  # pragma: no cov
 
 
 def suits(features: Tensor, table: Tensor) -> bool:
-    """Whether the compiled product can take them, and is the faster one.
-
-    >>> suits(torch.eye(2), torch.eye(2).requires_grad_())
-    False
-    """
+    """Whether the compiled product works for these tensors and is faster."""
     plain = all(t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) and not t.requires_grad for t in (features, table))
     return plain and features.is_contiguous() and len(table) <= FEW and torch.get_num_threads() <= THREADS
 
@@ -90,7 +86,7 @@ def thin_product(features: Tensor, table: Tensor, out: Tensor | None = None) -> 
 
 
 def thin_transposed(features: Tensor, weights: Tensor) -> Tensor:
-    """weights (T, K)ᵀ @ features (T, d), summed in float64: in what order, as over ranks, then hardly matters.
+    """weights (T, K)ᵀ @ features (T, d), summed in float64, so that the order of rows, as over ranks, hardly matters.
 
     >>> thin_transposed(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [0.5]]))
     tensor([[2.5000, 4.0000]], dtype=torch.float64)

@@ -41,13 +41,14 @@ from lvmdc.reproduction.protocol import Run
 from lvmdc.reproduction.store import Store
 from lvmdc.samples import published_split
 from lvmdc.sequences import motif
-from lvmdc.storage.arrays import read_json
+from lvmdc.storage.files import read_json
 from lvmdc.vision.datasets import coco, coco_scenes, folder, mnist, voc_action, voc_detection
 from lvmdc.vision.datasets.archive import open_source
 from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import FileFeatures
-from lvmdc.vision.features.backbone import SmallCNN, load_backbone
+from lvmdc.vision.features.backbone import load_backbone
 from lvmdc.vision.features.cache import cached
+from lvmdc.vision.features.networks import SmallCNN
 from lvmdc.vision.proposals import FileProposals, Proposals
 
 WORDS = [

@@ -7,7 +7,7 @@ from references import SMALL
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
-from lvmdc import Candidates, Latent
+from lvmdc import Candidates
 from lvmdc.arrays import as_tensor, check_finite
 from lvmdc.testing import random_candidates
 
@@ -89,9 +89,7 @@ def test_latent_values_carry_index_box_and_row():
     assert h.index.tolist() == [[1, 2]]
     assert torch.equal(h.box, c.boxes[torch.tensor([[1, 4]])])
     assert h.row.tolist() == [[1, 4]]
-    wider = h.unsqueeze(1)
-    assert (wider.index.shape, wider.box.shape, wider.row.shape) == ((1, 1, 2), (1, 1, 2, 4), (1, 1, 2))
-    assert Latent(torch.tensor([0])).unsqueeze(0).box is None
+    assert Candidates(c.features, c.counts).latent(torch.tensor([0])).box is None
 
 
 # ---- parts of it -------------------------------------------------------------------------------------------------
@@ -231,7 +229,7 @@ def test_latent_indices_that_are_none_are_refused(h, message):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([0], r"y must have shape \(2,\), one class a sample, but it has shape \(1,\)"),
+        ([0], r"y must have shape \(2,\), one class per sample, but it has shape \(1,\)"),
         ([0, -1], r"class indices in 0..1, but y\[1\] is -1"),
         ([2, 0], r"class indices in 0..1, but y\[0\] is 2"),
         ([0.5, 0.0], "fractions"),
@@ -249,7 +247,7 @@ def test_outputs_that_are_no_classes_are_refused(y, message):
         ([], "at least one sample"),
         ([False, False], "at least one sample"),
         ([0.5], "index must hold integers or be a mask, but it is torch.float64"),
-        ([True], r"a mask must have shape \(2,\), one value a sample, but it has shape \(1,\)"),
+        ([True], r"a mask must have shape \(2,\), one value per sample, but it has shape \(1,\)"),
     ],
 )
 def test_subsets_that_are_none_are_refused(index, message):

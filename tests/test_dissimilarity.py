@@ -94,7 +94,7 @@ def test_derivative_in_the_probabilities_is_that_of_differences(problem, one, tw
     assert torch.autograd.gradcheck(H, P.p.clone().requires_grad_())
 
 
-# ---- types of one's own ------------------------------------------------------------------------------------------
+# ---- custom types ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

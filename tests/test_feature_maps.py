@@ -133,7 +133,7 @@ def test_a_class_without_a_block_is_an_error(problem, y):
         ClassBlocks(3).own_scores(problem.candidates, torch.zeros(9, dtype=torch.float64), torch.tensor(y))
 
 
-# ---- a map of one's own ------------------------------------------------------------------------------------------
+# ---- a custom map -----------------------------------------------------------------------------------------------
 
 
 class SharedWithoutCorner(JointFeatureMap):

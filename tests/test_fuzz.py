@@ -18,6 +18,7 @@ from lvmdc.cli.table import collect
 from lvmdc.lightning.checkpoint import read_content, write_content
 from lvmdc.sequences.motif import read_sequences
 from lvmdc.storage import arrays as storage
+from lvmdc.storage import files
 from lvmdc.testing import random_candidates
 from lvmdc.vision.datasets import coco, coco_scenes
 from lvmdc.vision.datasets.reading import image_size, read_image
@@ -61,7 +62,7 @@ def test_every_flipped_byte_of_a_saved_set_is_refused_with_what_to_do(tmp_path, 
     whole = path.read_bytes()
     for at in range(0, len(whole), 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(ValueError, match=r"set\.npz is damaged or not an npz file of plain arrays: .*; copy it again from where"):
+        with pytest.raises(ValueError, match=r"set\.npz is damaged or not an npz file of plain arrays: .*; copy it again from its source"):
             pytest.fail(f"byte {at}: {Candidates.load(path, mmap)}")
 
 
@@ -71,9 +72,7 @@ def test_every_flipped_byte_of_a_checkpoint_is_refused_with_what_to_do(tmp_path)
     whole = path.read_bytes()
     for at in range(0, len(whole), 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(
-            ValueError, match=r"a\.ckpt is (damaged or )?not a checkpoint.*; copy it again from where it came from, or make it"
-        ):
+        with pytest.raises(ValueError, match=r"a\.ckpt is (damaged or )?not a checkpoint.*; copy it again from its source, or make it"):
             pytest.fail(f"byte {at}: {read_content(path)}")
 
 
@@ -160,7 +159,7 @@ def test_entities_of_xml_are_refused_before_they_grow(tmp_path):
 def test_json_of_absurd_depth_or_numbers_is_refused(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    for read in (storage.read_json, coco, coco_scenes):
+    for read in (files.read_json, coco, coco_scenes):
         with pytest.raises(ValueError, match=r"a\.json"):
             read(path)
 
@@ -193,7 +192,7 @@ def test_a_compressed_array_that_does_not_fit_into_memory_is_refused(tmp_path, m
 
 
 def test_a_compressed_text_that_grows_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "MOST_BYTES", 1000)
+    monkeypatch.setattr(files, "MOST_BYTES", 1000)
     (tmp_path / "a.data.gz").write_bytes(gzip.compress(bytes(5000)))
     with pytest.raises(ValueError, match=r"a\.data\.gz must have at most 1000 bytes"):
         read_sequences(tmp_path / "a.data.gz")

@@ -33,11 +33,6 @@ class Chains(Candidates):
     def __init__(self, features: ArrayLike, counts: ArrayLike, phi: ArrayLike | None = None):
         super().__init__(features, counts, None, phi)
 
-    def _like(self, features: Tensor, counts: Tensor, boxes: Tensor | None, phi: Tensor | None, prior: Tensor | None = None) -> Chains:
-        new = object.__new__(Chains)
-        new.features, new.counts, new.boxes, new.phi, new.prior = features, counts, boxes, phi, prior
-        return new
-
     def __repr__(self) -> str:
         return super().__repr__().replace("Candidates(", "Chains(").replace("samples", "sequences").replace("candidates", "sites")
 
@@ -107,7 +102,7 @@ class Chains(Candidates):
 
     @staticmethod
     def _chains(made: Candidates) -> Chains:
-        assert isinstance(made, Chains)  # as `_like` makes them
+        assert isinstance(made, Chains)  # as `_with` makes them
         return made
 
     def window(self, radius: int) -> Chains:
@@ -129,7 +124,7 @@ class Chains(Candidates):
             inside = (place + shift >= 0) & (place + shift < length)
             rows = (torch.arange(self.n_candidates, device=self.device) + shift).clamp(0, self.n_candidates - 1)
             parts.append(torch.where(inside[:, None], self.features[rows], 0))
-        return self._like(torch.cat(parts, dim=1), self.counts, None, None)
+        return self._with(features=torch.cat(parts, dim=1), phi=None)
 
     @staticmethod
     def concat(sets: Sequence[Candidates]) -> Chains:

@@ -19,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lvmdc.storage.arrays import FULL
+from lvmdc.storage.files import FULL
 
 log = logging.getLogger(__name__)
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)

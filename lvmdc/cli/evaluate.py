@@ -17,7 +17,7 @@ from lvmdc.lightning.detection_data import DetectionData
 from lvmdc.lightning.detector_file import is_detector, read_detector
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.predictions import SceneRecord, save_scenes
-from lvmdc.storage.atomic import write_measures
+from lvmdc.storage.files import write_measures
 from lvmdc.vision.datasets.images import ImageSet, Sources
 from lvmdc.vision.datasets.reading import SUFFIXES
 from lvmdc.vision.detection import measure

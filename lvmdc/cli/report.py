@@ -19,7 +19,7 @@ from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Table, contact_sheet, draw_scene, results_table, write_report
 from lvmdc.reporting.page import png
 from lvmdc.reporting.record import command_line
-from lvmdc.storage.atomic import SafeNames, write_atomically, write_measures
+from lvmdc.storage.files import SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import Detector
 
 # The end of a run: a table, images, the report page, hyperparameters for TensorBoard, and where all of it is.

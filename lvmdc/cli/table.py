@@ -10,7 +10,7 @@ import yaml
 
 from lvmdc.cli.report import NAMES
 from lvmdc.reporting import Table, results_table
-from lvmdc.storage.arrays import read_json, read_text
+from lvmdc.storage.files import read_json, read_text
 
 BRACKETS = 500  # in a list of settings; YAML takes long to read deep nesting
 REPEATS = ("data.fold", "seed", "method.seed", "data.split_seed")  # what makes a repetition, not another setting

@@ -29,7 +29,7 @@ from lvmdc.lightning.detector_file import DETECTOR_KEY, read_detector
 from lvmdc.lightning.module import LatentModule
 from lvmdc.lightning.ranks import LostRankError, is_lost, this_rank
 from lvmdc.reporting.record import command_line, write_record
-from lvmdc.storage.atomic import write_measures
+from lvmdc.storage.files import write_measures
 from lvmdc.vision.detection import Detector, ground_truth_objects, measure, pseudo_labels, save_coco, unlearned
 
 # One training from a composed configuration: the work of scripts/train.py.

@@ -1,6 +1,6 @@
 """The two distributions: P_w, which predicts, and P_θ, which models what is uncertain about h."""
 
-from lvmdc.distributions.conditional import ConditionalModel, Fixed, LogLinear, NeuralConditional, Uniform, score_dtype, weighted
+from lvmdc.distributions.conditional import ConditionalModel, LogLinear, NeuralConditional, Uniform, score_dtype, weighted
 from lvmdc.distributions.marginal import ClassFirst, MarginalPrediction, MinEntropyPrediction, Posterior, neg_entropy, neg_entropy_gradient
 from lvmdc.distributions.on_samples import Conditional, Delta, Joint, OnSamples
 from lvmdc.distributions.prediction import LinearPrediction, NeuralPrediction, Prediction
@@ -11,7 +11,6 @@ __all__ = [
     "Conditional",
     "ConditionalModel",
     "Delta",
-    "Fixed",
     "Joint",
     "LinearPrediction",
     "LogLinear",

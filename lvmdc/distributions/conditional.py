@@ -19,8 +19,8 @@ from lvmdc.segments import segment_log_softmax
 
 
 class ConditionalModel(nn.Module, ABC):
-    """P_θ(h | x, y): what is believed of h when x and y are known. A subclass gives scores; the prior of the candidates is added
-    in `log_prob`, and the sum is normalised in log space.
+    """P_θ(h | x, y): the belief about h when x and y are known. A subclass gives scores; `log_prob` adds the prior of the candidates and
+    normalises in log space.
 
     >>> class Bright(ConditionalModel):
     ...     def scores(self, candidates, y):
@@ -31,15 +31,15 @@ class ConditionalModel(nn.Module, ABC):
 
     @abstractmethod
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
-        """(T,): θ·Φ(x_i, y_i, h) or what stands for it; −inf where class y_i has no such candidate."""
+        """(T,): θ·Φ(x_i, y_i, h) or another score; −inf where class y_i has no such candidate."""
 
     @property
     def linear(self) -> "LogLinear | None":
-        """The model whose θ the scores are linear in, wherever they are not −inf; None if they are not."""
+        """The model in whose θ the scores are linear, where they are not −inf; None if they are not."""
         return None
 
     def log_prob(self, candidates: Candidates, y: Tensor, scores: Tensor | None = None) -> Tensor:
-        """(T,): log P_θ(h | x_i, y_i) (5), with the prior, from the scores where they are at hand."""
+        """(T,): log P_θ(h | x_i, y_i) (5), with the prior, from `scores` if given."""
         scores = self.scores(candidates, y) if scores is None else scores
         log_p = segment_log_softmax(weighted(scores, candidates.log_prior(y)), candidates.counts)
         if bool(log_p.isnan().any()):
@@ -55,7 +55,7 @@ class ConditionalModel(nn.Module, ABC):
 
 
 class LogLinear(ConditionalModel):
-    """exp(θ·Φ(x, y, h)) / Z (5), with the joint feature map Φ on the candidates' own `phi`, class blocks where none is given.
+    """exp(θ·Φ(x, y, h)) / Z (5), with the joint feature map Φ on the candidates' `phi`, default class blocks.
 
     >>> p_theta = LogLinear(torch.tensor([[0.0, 1.0986]]))
     >>> p_theta(Candidates(torch.eye(2), [2]), [0]).p.detach()
@@ -91,7 +91,7 @@ class NeuralConditional(ConditionalModel):
 
 
 class Uniform(ConditionalModel):
-    """Every candidate that class y has is as likely as any other: P_θ at θ = 0. With a prior it is the prior.
+    """Equal probability for every candidate of class y: P_θ at θ = 0. With a prior it is the prior.
 
     >>> Uniform()(Candidates(torch.eye(2), [2]), [0]).p
     tensor([0.5000, 0.5000])
@@ -106,25 +106,8 @@ class Uniform(ConditionalModel):
         return zeros if self.joint is None else zeros.masked_fill(~self.joint.has(candidates, y), -torch.inf)
 
 
-class Fixed(ConditionalModel):
-    """A delta: all mass on one candidate h (n,) of each sample, as where h is known and as in ILSVM.
-
-    >>> Fixed(torch.tensor([1]))(Candidates(torch.eye(2), [2]), [0]).p
-    tensor([0., 1.])
-    """
-
-    def __init__(self, h: Tensor):
-        super().__init__()
-        self.h = h
-
-    def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
-        scores = torch.full((candidates.n_candidates,), -torch.inf, device=candidates.device, dtype=score_dtype(candidates))
-        scores[candidates.rows(self.h)] = 0
-        return scores
-
-
 def weighted(scores: Tensor, log_prior: Tensor | None) -> Tensor:
-    """(T,): score(h) + log π(h | x, y) in the precision of the scores; the scores themselves where π is uniform (None).
+    """(T,): score(h) + log π(h | x, y) in the precision of the scores; None: π is uniform.
 
     >>> weighted(torch.zeros(2), torch.tensor([0.0, -2.0]))
     tensor([ 0., -2.])

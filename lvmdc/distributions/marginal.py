@@ -1,4 +1,4 @@
-"""Rényi entropies of P_w(y, h | x) over h, class by class.
+"""Predictions that choose the class by all of its candidates, as EM and M3E do; Rényi entropies of P_w(y, h | x) over h.
 
 A. Rényi, On measures of entropy and information, Berkeley Symposium on Mathematical Statistics and Probability, 1961.
 """
@@ -16,14 +16,14 @@ from lvmdc.distributions.prediction import LinearPrediction
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.segments import segment_logsumexp, segment_max, segment_softmax, segment_sum
 
-SHANNON = 1e-6  # orders this near to 1 are taken for 1, where the formula of the others would divide rounding by nearly nothing
+SHANNON = 1e-6  # orders this near to 1 count as 1, where the general formula divides rounding errors by almost 0
 
 
 def neg_entropy(scores: Tensor, counts: Tensor, alpha: float) -> Tensor:
-    """V_α = log Z − H_α of each class of each sample: the higher, the surer w is of the class. (T, …) → (n, …), in float64.
+    """V_α = log Z − H_α of each class of each sample: higher for a more certain class. (T, …) → (n, …), in float64.
 
     H_α = 1/(1−α) · log(Σ_h P^α / Σ_h P) is the entropy of the numbers P(h) = exp(s(h))/Z, which need not sum to one. Z is the same for all
-    classes of a sample and cancels wherever they are compared, so that it is left out:
+    classes of a sample and cancels where they are compared, so it is omitted:
 
         V_α = 1/(α−1) · (log Σ_h exp(α s) − log Σ_h exp(s)),   V_1 = Σ_h p(h) s(h) with p ∝ exp(s),   V_∞ = max_h s(h).
 
@@ -39,7 +39,7 @@ def neg_entropy(scores: Tensor, counts: Tensor, alpha: float) -> Tensor:
     if abs(alpha - 1) < SHANNON:
         # p·(s − peak) is 0, not NaN, where a class lacks the candidate.
         return peak + segment_sum(softmax(below, counts) * below.masked_fill(below == -torch.inf, 0), counts)
-    # From the peak down both logarithms lie in 0..log |H|, whatever α is, and nothing is lost when it divides them.
+    # Below the peak both logarithms lie in 0..log |H| for every α, so that the division loses no digits.
     high, low = segment_logsumexp(alpha * below, counts), segment_logsumexp(below, counts)
     return peak + ((high - low) / (alpha - 1)).nan_to_num(nan=0.0)
 
@@ -61,22 +61,14 @@ def neg_entropy_gradient(scores: Tensor, counts: Tensor, alpha: float) -> Tensor
 
 
 def softmax(values: Tensor, counts: Tensor) -> Tensor:
-    """Probabilities over each sample's rows, column by column; none where a class has no candidate. (T, …) → (T, …).
-
-    >>> softmax(torch.tensor([[0.0, -torch.inf], [0.0, -torch.inf]]), torch.tensor([2])).tolist()
-    [[0.5, 0.0], [0.5, 0.0]]
-    """
+    """Probabilities over each sample's rows, column by column; none where a class has no candidate. (T, …) → (T, …)."""
     return segment_softmax(values, counts).nan_to_num(nan=0.0)
 
 
 def first_maximum(values: Tensor, counts: Tensor) -> Tensor:
-    """1 where each sample's maximum lies, the first one if several tie, column by column. (T, …) → (T, …).
-
-    >>> first_maximum(torch.tensor([1.0, 3.0, 3.0, 2.0]), torch.tensor([3, 1]))
-    tensor([0., 1., 0., 1.])
-    """
+    """1 where each sample's maximum lies, the first one if several tie, column by column. (T, …) → (T, …)."""
     is_max = (values == segment_max(values, counts).repeat_interleave(counts, dim=0)) & (values > -torch.inf)
-    # Counted from the last row, so that the first one is the highest; exact in float64 up to 2^53.
+    # Counted down, so that the first row has the highest number; exact in float64 up to 2^53.
     place = torch.arange(len(values), 0, -1, device=values.device, dtype=torch.float64)
     place = is_max * (place if values.dim() == 1 else place[:, None])
     return (place == segment_max(place, counts).repeat_interleave(counts, dim=0)).to(values.dtype) * is_max
@@ -89,16 +81,13 @@ def _below(scores: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     return peak, scores - peak.masked_fill(peak == -torch.inf, 0).repeat_interleave(counts, dim=0)
 
 
-# Predictions that choose the class by all of its candidates, then the best candidate of the class.
-
-
 class ClassFirst(LinearPrediction):
-    """y(w) = argmax_y V(y), then h(w) = argmax_h w·Ψ(x, y(w), h). A subclass says how V(y) follows from the scores of the class.
+    """y(w) = argmax_y V(y), then h(w) = argmax_h w·Ψ(x, y(w), h). A subclass computes V(y) from the scores of the class.
 
     >>> class Mean(ClassFirst):
     ...     def class_values(self, candidates, scores):
     ...         return scores.mean(dim=0, keepdim=True)
-    >>> Mean(torch.tensor([[2.0, 0.0], [1.1, 1.2]])).predict(Candidates(torch.eye(2), [2]))  # class 0 has the best one alone
+    >>> Mean(torch.tensor([[2.0, 0.0], [1.1, 1.2]])).predict(Candidates(torch.eye(2), [2]))  # class 0 has the single best
     (tensor([1]), tensor([1]))
     """
 
@@ -110,16 +99,12 @@ class ClassFirst(LinearPrediction):
         y, rows = inference.best(candidates, self.ranking(candidates, self.scores(candidates)))
         return y, candidates.index(rows)
 
-    def score(self, candidates: Candidates) -> Tensor:
-        """(n,): V of the class that is predicted."""
-        return self.class_values(candidates, self.scores(candidates)).amax(dim=1)
-
     def top_k(self, candidates: Candidates, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """The k best (y, h) of each sample by `ranking`, best first; see `inference.top_k`."""
         return inference.top_k(candidates, self.ranking(candidates, self.scores(candidates)), k)
 
     def ranking(self, candidates: Candidates, scores: Tensor) -> Tensor:
-        """(T, K) → (T, K): V(y) less what h lacks to the best score of its class, of which the prediction is the argmax."""
+        """(T, K) → (T, K): V(y) minus the gap of h to the best score of its class; the prediction is its argmax."""
         scores = scores.double()
         short = scores - segment_max(scores, candidates.counts)[candidates.sample]
         value = self.class_values(candidates, scores).double()[candidates.sample]
@@ -129,7 +114,7 @@ class ClassFirst(LinearPrediction):
 class MarginalPrediction(ClassFirst):
     """The class of highest P_w(y | x) = Σ_h P_w(y, h | x), P_w(y, h | x) ∝ exp(w·Ψ(x, y, h)): V(y) = log Σ_h exp(w·Ψ(x, y, h)).
 
-    >>> w = torch.tensor([[2.0, 0.0], [1.9, 1.9]])  # the best score is of class 0, but both candidates speak for class 1
+    >>> w = torch.tensor([[2.0, 0.0], [1.9, 1.9]])  # class 0 has the best score, class 1 the best sum
     >>> MarginalPrediction(w).predict(Candidates(torch.eye(2), [2]))
     (tensor([1]), tensor([0]))
     """
@@ -157,7 +142,7 @@ class MinEntropyPrediction(ClassFirst):
 
 
 class Posterior(ConditionalModel):
-    """P_w(h | x, y) ∝ π(h | x, y) exp(w·Ψ(x, y, h)): what a log-linear P_w believes of h once y is known. Without π if not `weighted`.
+    """P_w(h | x, y) ∝ π(h | x, y) exp(w·Ψ(x, y, h)): the belief of a log-linear P_w about h when y is known. Without π if not `weighted`.
 
     >>> from lvmdc.feature_maps import ClassBlocks
     >>> Posterior(torch.tensor([0.0, 1.0986]), ClassBlocks(1))(Candidates(torch.eye(2), [2]), [0]).p

@@ -34,7 +34,7 @@ class OnSamples(ABC):
 
 @dataclass(frozen=True)
 class Delta(OnSamples):
-    """All mass on one (y, h) a sample (4): classes y (n,) and candidate indices h (n,).
+    """All mass on one (y, h) per sample (4): classes y (n,) and candidate indices h (n,).
 
     >>> Delta(Candidates(torch.zeros(2, 1), [2]), torch.tensor([1]), torch.tensor([0])).table(2)
     tensor([[0., 1.],

@@ -32,22 +32,13 @@ class Prediction(nn.Module, ABC):
         y, rows = inference.best(candidates, self.scores(candidates))
         return y, candidates.index(rows)
 
-    def score(self, candidates: Candidates) -> Tensor:
-        """(n,) the score of the prediction, differentiable in the parameters."""
-        return inference.best_value(candidates, self.scores(candidates))
-
-    def loss_augmented(self, candidates: Candidates, expected_loss: Tensor) -> tuple[Tensor, Tensor]:
-        """argmax of score + Δ_i(y, h; θ), the first maximum of (9), with the expected loss (T, K)."""
-        y, rows = inference.best(candidates, self.scores(candidates) + expected_loss)
-        return y, candidates.index(rows)
-
     def top_k(self, candidates: Candidates, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """The k best (y, h) of each sample, best first: classes, candidate indices, scores, each (n, k); see `inference.top_k`."""
         return inference.top_k(candidates, self.scores(candidates), k)
 
 
 class LinearPrediction(Prediction):
-    """Scores w·Ψ(x, y, h) with the joint feature map Ψ, class blocks where none is given.
+    """Scores w·Ψ(x, y, h) with the joint feature map Ψ, default class blocks.
 
     >>> p_w = LinearPrediction(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
     >>> p_w.predict(Candidates(torch.eye(2), [2]))

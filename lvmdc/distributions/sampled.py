@@ -1,4 +1,4 @@
-"""Distributions known by draws alone, for latent sets that cannot be summed over.
+"""Distributions represented by draws, for latent sets that cannot be summed over.
 
 Gradients are those of R. J. Williams, Simple statistical gradient-following algorithms, Machine Learning 8, 1992, with the baseline of
 W. Kool, H. van Hoof, M. Welling, Buy 4 REINFORCE samples, get a baseline for free, 2019.
@@ -15,15 +15,15 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions.on_samples import Conditional, OnSamples
 from lvmdc.losses import Loss
 
-BLOCK_NUMBERS = 1 << 20  # pairs of draws whose Δ is computed at a time
+BLOCK_NUMBERS = 1 << 20  # pairs of draws per block of Δ
 
 
 @dataclass(frozen=True)
 class Sampled(OnSamples):
     """k independent draws of h for each sample: classes y (n,), candidate indices h (n, k).
 
-    `log_prob` (n, k) is the log-probability of each draw, differentiable in the parameters of what drew it; where it is given, `diversity`
-    and `dissimilarity` carry estimates of their gradients without bias. Self-diversity needs two draws at least.
+    With `log_prob` (n, k), the log-probability of each draw, differentiable in the parameters of its distribution, `diversity` and
+    `dissimilarity` have unbiased gradient estimates. Self-diversity needs at least two draws.
 
     >>> P = Sampled(Candidates(torch.zeros(2, 1), [2]), torch.tensor([0]), torch.tensor([[0, 1, 1, 1]]))
     >>> P.table(1).flatten()
@@ -55,12 +55,9 @@ class Sampled(OnSamples):
     def table(self, n_classes: int) -> Tensor:
         """(T, K): how often every (y, h) was drawn."""
         if self.log_prob is not None and self.log_prob.requires_grad:
-            raise ValueError(
-                "how often a candidate was drawn has no gradient, but log_prob asks for one; compare with a Delta or Conditional"
-            )
-        share = torch.full(self.h.shape, 1 / self.h.shape[1], device=self.h.device).flatten()
-        often = torch.zeros(self.candidates.n_candidates, device=self.h.device).index_add_(0, self.rows.flatten(), share)
-        return Conditional(self.candidates, self.y, often).table(n_classes)
+            raise ValueError("the frequency of draws has no gradient, but log_prob requires one; compare with a Delta or Conditional")
+        frequency = torch.bincount(self.rows.flatten(), minlength=self.candidates.n_candidates) / self.h.shape[1]
+        return Conditional(self.candidates, self.y, frequency).table(n_classes)
 
 
 def draw(P: Conditional, k: int, generator: torch.Generator | None = None) -> Sampled:
@@ -78,17 +75,16 @@ def draw(P: Conditional, k: int, generator: torch.Generator | None = None) -> Sa
     ends = reached[c.offsets + c.counts - 1]
     before = torch.cat([ends.new_zeros(1), ends[:-1]])
     u = torch.rand(len(c), k, generator=generator, dtype=torch.float64, device=c.device)
-    # Rounding must not carry a draw beyond the end of its sample.
+    # Rounding must not move a draw beyond the end of its sample.
     below = torch.nextafter(ends, ends - 1)[:, None]
     rows = torch.searchsorted(reached, torch.minimum(before[:, None] + u * (ends - before)[:, None], below), right=True)
     return Sampled(c, P.y, rows - c.offsets[:, None], P.p[rows].log())
 
 
 def sampled_mean(values: Tensor, log_prob: Tensor | None = None) -> Tensor:
-    """1/k Σ_k f(h_k): the mean of f over draws, without bias, (n, k) → (n,).
+    """1/k Σ_k f(h_k): the mean of f over draws, an unbiased estimate of E f(h), (n, k) → (n,).
 
-    With `log_prob` (n, k) its gradient is an estimate of that of E f(h), without bias either: 1/k Σ_k (f(h_k) − b_k) ∇log p(h_k), where b_k
-    is the mean of the other draws.
+    With `log_prob` (n, k) its gradient is unbiased, too: 1/k Σ_k (f(h_k) − b_k) ∇log p(h_k), b_k the mean of the other draws.
 
     >>> p = torch.tensor([0.5, 0.5], requires_grad=True)
     >>> sampled_mean(torch.tensor([[1.0, 0.0]]), p.log()[None]).sum().backward()  # f is 1 at the first of two values, 0 at the second
@@ -97,16 +93,18 @@ def sampled_mean(values: Tensor, log_prob: Tensor | None = None) -> Tensor:
     """
     k = values.shape[1]
     mean = values.mean(dim=1)
-    if log_prob is None or k < 2:  # of one draw there is no other to compare it with
-        return mean if log_prob is None else mean + _score(values.detach(), log_prob)
+    if log_prob is None:
+        return mean
+    if k < 2:  # no other draw to compare with
+        return mean + _score(values.detach(), log_prob)
     return mean + _score((values.detach() - mean.detach()[:, None]) / (k - 1), log_prob)
 
 
 def sampled_diversity(pairs: Tensor, log_prob: Tensor | None = None) -> Tensor:
-    """1/(k(k−1)) Σ_{k≠l} Δ(h_k, h_l): the self-diversity (8) over draws, without bias, (n, k, k) → (n,).
+    """1/(k(k−1)) Σ_{k≠l} Δ(h_k, h_l): the self-diversity (8) over draws, unbiased, (n, k, k) → (n,).
 
-    A draw is never compared with itself, which would cost nothing: 1/k² Σ_k Σ_l is too small by the share 1/k. With `log_prob` (n, k) its
-    gradient is without bias too: draw k is held responsible for its mean loss in either role, less what the pairs without it show.
+    A draw is never compared with itself: 1/k² Σ_k Σ_l would be too small by the share 1/k. With `log_prob` (n, k) the gradient is unbiased,
+    too: the weight of draw k is its mean loss in either role, less the mean of the pairs without it.
 
     >>> sampled_diversity(torch.tensor([[[0.0, 1.0], [1.0, 0.0]]]))
     tensor([1.])
@@ -126,7 +124,7 @@ def sampled_diversity(pairs: Tensor, log_prob: Tensor | None = None) -> Tensor:
 
 
 def expected_loss(P: Sampled, loss: Loss, n_classes: int) -> Tensor:
-    """Δ_i(y, h; θ) (7) of all (y, h) from the draws, without bias, in O(T k) where |H|² is out of reach, (T, K).
+    """Δ_i(y, h; θ) (7) of all (y, h) from the draws, unbiased, in O(T k) where |H|² is too much, (T, K).
 
     >>> from lvmdc.losses import ZeroOneLoss
     >>> P = Sampled(Candidates(torch.zeros(2, 1), [2]), torch.tensor([0]), torch.tensor([[0, 1, 1, 1]]))
@@ -152,41 +150,17 @@ def _mean_loss(P: Sampled, loss: Loss, y: Tensor) -> Tensor:
 
 
 def loss_from(loss: Loss, candidates: Candidates, y1: Tensor, rows: Tensor, y2: Tensor) -> Tensor:
-    """Δ(y1_i, h', y2_i, h) of one truth h' a sample, as packed rows (n,), against every candidate h, (T,).
-
-    >>> from lvmdc.losses import ZeroOneLoss
-    >>> y = torch.tensor([0])
-    >>> loss_from(ZeroOneLoss(), Candidates(torch.zeros(2, 1), [2]), y, torch.tensor([0]), y)
-    tensor([0., 1.])
-    """
+    """Δ(y1_i, h', y2_i, h) of one truth h' per sample, as packed rows (n,), against every candidate h, (T,)."""
     sample = candidates.sample
-    every = torch.arange(len(sample), device=sample.device)
-    delta = loss.delta(y1[sample], candidates.latent(rows[sample]), y2[sample], candidates.latent(every))
-    return _floating(delta).expand(sample.shape)
+    return loss.delta_at(candidates, y1[sample], rows[sample], y2[sample], torch.arange(len(sample), device=sample.device))
 
 
 def loss_of_pairs(loss: Loss, candidates: Candidates, y1: Tensor, rows1: Tensor, y2: Tensor, rows2: Tensor) -> Tensor:
-    """Δ of every draw of the truth against every draw of the prediction, packed rows (n, k) and (n, l), → (n, k, l).
-
-    >>> from lvmdc.losses import ZeroOneLoss
-    >>> y, rows = torch.tensor([0]), torch.tensor([[0, 1]])
-    >>> loss_of_pairs(ZeroOneLoss(), Candidates(torch.zeros(2, 1), [2]), y, rows, y, rows)
-    tensor([[[0., 1.],
-             [1., 0.]]])
-    """
+    """Δ of every draw of the truth against every draw of the prediction, packed rows (n, k) and (n, l), → (n, k, l)."""
     loss.check_candidates(candidates)
     step = max(1, BLOCK_NUMBERS // (rows1.shape[1] * rows2.shape[1]))
-    parts = []
-    for i in range(0, len(y1), step):
-        here = slice(i, i + step)
-        h1, h2 = candidates.latent(rows1[here]).unsqueeze(2), candidates.latent(rows2[here]).unsqueeze(1)
-        delta = loss.delta(y1[here, None, None], h1, y2[here, None, None], h2)
-        parts.append(_floating(delta).expand(len(rows1[here]), rows1.shape[1], rows2.shape[1]))
-    return torch.cat(parts)
-
-
-def _floating(delta: Tensor) -> Tensor:
-    return delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
+    blocks = zip(*(values.split(step) for values in (y1[:, None, None], rows1[:, :, None], y2[:, None, None], rows2[:, None])), strict=True)
+    return torch.cat([loss.delta_at(candidates, *block) for block in blocks])
 
 
 def _score(weight: Tensor, log_prob: Tensor) -> Tensor:

@@ -22,7 +22,8 @@ from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.lightning.renamed import renamed
 from lvmdc.lightning.trusted import DEPTH, check_plain, construct
 from lvmdc.losses import Loss
-from lvmdc.storage.arrays import AGAIN, add_checksum, check_parts, replacing, verify_checksum
+from lvmdc.storage.arrays import AGAIN, add_checksum, check_parts, verify_checksum
+from lvmdc.storage.files import replacing
 
 log = logging.getLogger(__name__)
 ENTRIES = {"config": dict, "classes": list, "learned": dict, "module": str}  # what a checkpoint says of itself, and of which type

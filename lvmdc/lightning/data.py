@@ -19,9 +19,10 @@ from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
-from lvmdc.vision.features.build import build_candidates, true_candidate
+from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.features.kernel_map import KernelMap
 from lvmdc.vision.features.regions import Learned
+from lvmdc.vision.metrics import true_candidate
 from lvmdc.vision.proposals.base import Proposals
 
 

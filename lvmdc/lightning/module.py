@@ -10,13 +10,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lvmdc.boxes import box_iou
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import Prediction
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.lightning.validation import check_features
 from lvmdc.losses import Loss
-from lvmdc.losses.overlap import box_iou
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.metrics.localisation import overlaps

@@ -3,7 +3,7 @@
 from lvmdc.losses.base import FunctionLoss, Loss, check_loss
 from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.losses.label import CostLoss, LabelLoss, ZeroOneLoss
-from lvmdc.losses.overlap import OverlapLoss, box_area, box_iou
+from lvmdc.losses.overlap import OverlapLoss
 from lvmdc.losses.pairwise import PairwiseExpectation
 
 __all__ = [
@@ -15,7 +15,5 @@ __all__ = [
     "OverlapLoss",
     "PairwiseExpectation",
     "ZeroOneLoss",
-    "box_area",
-    "box_iou",
     "check_loss",
 ]

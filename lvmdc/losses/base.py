@@ -1,4 +1,4 @@
-"""What a loss is, and what follows from it."""
+"""What a loss is, and what follows from it; a loss on part of a set; any function as a loss."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,13 +16,12 @@ from lvmdc.losses.expectation import ExpectedLoss
 class Loss(ABC):
     """The user's loss Δ(y1, h1, y2, h2) between a truth (y1, h1) and a prediction (y2, h2): ≥ 0, and 0 where they are the same.
 
-    A loss of one's own implements `delta` and nothing else. The expected loss (7) and the self-diversity (8) then come from
-    the double sum, in blocks that fit in memory. Two further methods are shortcuts that a loss may declare where they hold:
-    `class_cost`, if Δ does not depend on h where the classes differ, and `within_class`, if its expectation where they agree has a
-    closed form. Where Δ inside a class is the same for all of them, `alike_in_classes = True` saves work where all classes count.
-    `lvmdc.testing.LossConformance` checks all of it.
+    A custom loss implements `delta` and nothing else. The expected loss (7) and the self-diversity (8) then come from the double sum, in
+    blocks that fit in memory. Shortcuts that a loss may declare where they hold: `class_cost`, if Δ does not depend on h where the
+    classes differ; `within_class`, if its expectation where they agree has a closed form; `same_in_classes = True`, if Δ inside a class is
+    the same for all classes. `lvmdc.testing.LossConformance` checks all of it.
 
-    >>> class Shift(Loss):  # how far apart two candidates stand in their sample's list
+    >>> class Shift(Loss):  # how far apart two candidates are in their sample's list
     ...     def delta(self, y1, h1, y2, h2):
     ...         return torch.where(y1 == y2, (h1.index - h2.index).abs().clamp(max=4) / 4, 1.0)
     >>> candidates = Candidates(torch.zeros(3, 1), [3])
@@ -32,7 +31,7 @@ class Loss(ABC):
 
     needs_boxes: bool = False
     of_label: bool = False  # whether Δ does not depend on h at all
-    alike_in_classes: bool = False  # whether Δ(y, h1, y, h2) is the same for every class y
+    same_in_classes: bool = False  # whether Δ(y, h1, y, h2) is the same for every class y
 
     @abstractmethod
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
@@ -45,6 +44,12 @@ class Loss(ABC):
     def within_class(self, candidates: Candidates, p: Tensor) -> Tensor | None:
         """Closed form of Σ_h' p(h') Δ(y_i, h', y_i, h), linear in p, (T,) → (T,); None if there is none."""
         return None
+
+    def delta_at(self, candidates: Candidates, y1: Tensor, rows1: Tensor, y2: Tensor, rows2: Tensor) -> Tensor:
+        """Δ of truths (y1, h1) and predictions (y2, h2), h as packed rows, broadcast against each other; floating point."""
+        delta = self.delta(y1, candidates.latent(rows1), y2, candidates.latent(rows2))
+        delta = delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
+        return delta.expand(torch.broadcast_shapes(y1.shape, rows1.shape, y2.shape, rows2.shape))
 
     # ---- what follows --------------------------------------------------------------------------------------------
 
@@ -63,8 +68,7 @@ class Loss(ABC):
         """(n,) the loss of each sample's prediction (y2, h2) against its truth (y1, h1); h are candidate indices."""
         self.check_candidates(candidates)
         y1, y2 = candidates.outputs(y1), candidates.outputs(y2)
-        one, two = candidates.latent(candidates.rows(h1)), candidates.latent(candidates.rows(h2))
-        return self.delta(y1, one, y2, two).to(torch.float64).expand(len(candidates))
+        return self.delta_at(candidates, y1, candidates.rows(h1), y2, candidates.rows(h2)).double()
 
     def check_candidates(self, candidates: Candidates) -> None:
         """Refuse candidates that lack what the loss reads."""
@@ -78,8 +82,7 @@ class Loss(ABC):
 def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) -> None:
     """Refuse a loss that is not one: Δ(z, z) ≠ 0 somewhere, or a value that is negative or not finite.
 
-    Δ(z, z) is looked at for every candidate and class; the sign of Δ between each candidate and its sample's first one, either
-    as the truth.
+    Δ(z, z) is checked for every candidate and class; the sign of Δ between each candidate and its sample's first one, either as the truth.
 
     >>> from lvmdc.losses import FunctionLoss
     >>> check_loss(FunctionLoss(lambda y1, h1, y2, h2: 1.0), Candidates(torch.zeros(1, 1), [1]), torch.tensor([0]), 1)
@@ -88,33 +91,30 @@ def check_loss(loss: Loss, candidates: Candidates, y: Tensor, n_classes: int) ->
     """
     loss.check_candidates(candidates)
     rows = torch.arange(candidates.n_candidates, device=candidates.device)
-    h, first = candidates.latent(rows), candidates.latent(candidates.offsets[candidates.sample])
-    truth = y[candidates.sample]
+    first, truth = candidates.offsets[candidates.sample], y[candidates.sample]
     for k in range(n_classes):
         label = torch.full_like(rows, k)
-        itself = loss.delta(label, h, label, h).double().expand(len(rows))
+        itself = loss.delta_at(candidates, label, rows, label, rows).double()
         if not bool((itself.abs() <= 1e-6).all()):
             row = int((~(itself.abs() <= 1e-6)).nonzero()[0])
-            where = f"class {k}, candidate {int(h.index[row])} of sample {int(candidates.sample[row])}"
+            where = f"class {k}, candidate {int(candidates.index(rows)[row])} of sample {int(candidates.sample[row])}"
             raise ValueError(f"loss {loss!r} must have Δ(z, z) = 0, but it is {float(itself[row]):g} for {where}")
-        for one, two in ((first, h), (h, first)):
-            other = loss.delta(truth, one, label, two).double().expand(len(rows))
+        for one, two in ((first, rows), (rows, first)):
+            other = loss.delta_at(candidates, truth, one, label, two).double()
             good = (other >= 0) & other.isfinite()
             if not bool(good.all()):
                 row = int((~good).nonzero()[0])
-                pair = f"truth ({int(truth[row])}, {int(one.index[row])}), prediction ({k}, {int(two.index[row])})"
+                h1, h2 = (int(candidates.index(some)[row]) for some in (one, two))
+                pair = f"truth ({int(truth[row])}, {h1}), prediction ({k}, {h2})"
                 where = f"sample {int(candidates.sample[row])}, {pair}"
                 raise ValueError(f"loss {loss!r} must be finite and not negative, but it is {float(other[row]):g} for {where}")
 
 
-# A loss on a part of a set.
-
-
 class SubsetLoss(Loss):
-    """A loss on samples taken out of a set: a Δ that looks candidates up by their packed row must still find them.
+    """A loss on samples taken out of a set, so that a Δ that looks candidates up by their packed row still finds them.
 
     Args:
-        rows: (T',) the row in the whole set of each row of the part.
+        rows: (T',) the row in the whole set of each row of the subset.
 
     >>> import torch
     >>> from lvmdc.losses import FunctionLoss
@@ -125,7 +125,7 @@ class SubsetLoss(Loss):
 
     def __init__(self, loss: Loss, rows: Tensor):
         self.loss, self.rows = loss, rows
-        self.needs_boxes, self.of_label, self.alike_in_classes = loss.needs_boxes, loss.of_label, loss.alike_in_classes
+        self.needs_boxes, self.of_label, self.same_in_classes = loss.needs_boxes, loss.of_label, loss.same_in_classes
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         return self.loss.delta(y1, self._in_set(h1), y2, self._in_set(h2))
@@ -140,16 +140,13 @@ class SubsetLoss(Loss):
         return h if h.row is None else replace(h, row=self.rows[h.row])
 
 
-# Any function as a loss.
-
-
 class FunctionLoss(Loss):
-    """The user's own Δ(y1, h1, y2, h2) as a function of tensors that broadcast against each other.
+    """A custom Δ(y1, h1, y2, h2) as a function of tensors that broadcast against each other.
 
     Args:
         function: returns the loss of a prediction (y2, h2) where the truth is (y1, h1), elementwise. y1 and y2 are class indices.
-        latent: what the function is given as h1 and h2: `index`, the position among the sample's candidates, `box`, its corners
-            with shape (…, 4), or `row`, the packed row, by which it may look up anything it knows of a candidate.
+        latent: what the function gets as h1 and h2: `index`, the position among the sample's candidates; `box`, the corners (…, 4); or
+            `row`, the packed row.
 
     >>> far = FunctionLoss(lambda y1, h1, y2, h2: ((y1 != y2) | ((h1 - h2).abs() > 1)).float())
     >>> far.expected_loss(Candidates(torch.zeros(3, 1), [3]), [0], torch.tensor([1.0, 0.0, 0.0])).flatten()

@@ -1,4 +1,4 @@
-"""A loss on the candidates of one training set, expected loss (7), diversity (8)."""
+"""A loss with the candidates of one training set: expected loss (7) and diversity (8)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ExpectedLoss:
 
     Args:
         y: (n,) the outputs of the samples.
-        limit: bytes that Δ may take; a quarter of what is free where not given.
+        limit: bytes that Δ may take; default a quarter of what is free.
 
     >>> from lvmdc.losses import ZeroOneLoss
-    >>> bound = ExpectedLoss(ZeroOneLoss(), Candidates(torch.zeros(2, 1), [2]), torch.tensor([1]), n_classes=2)
-    >>> bound.expected_loss(torch.tensor([0.75, 0.25]))
+    >>> expectation = ExpectedLoss(ZeroOneLoss(), Candidates(torch.zeros(2, 1), [2]), torch.tensor([1]), n_classes=2)
+    >>> expectation.expected_loss(torch.tensor([0.75, 0.25]))
     tensor([[1.0000, 0.2500],
             [1.0000, 0.7500]])
     """
@@ -56,19 +56,14 @@ class ExpectedLoss:
         return self._own_class(p)[:, 0] if closed is None else closed
 
     def expected_at(self, p: Tensor, y: Tensor, rows: Tensor) -> Tensor:
-        """Δ_i(y, h; θ) at one (y, h) a sample, the h as packed rows, in O(T), (T,) → (n,), differentiable in p.
-
-        With the prediction (y_i(w), h_i(w)) this is H_i(w, θ) of (8).
-        """
+        """Δ_i(y, h; θ) at one (y, h) per sample, in O(T), (T,) → (n,), differentiable in p. At the prediction: H_i(w, θ) of (8)."""
         return segment_sum(self.loss_against(y, rows).to(p.dtype) * p, self.candidates.counts)
 
     def loss_against(self, y: Tensor, rows: Tensor) -> Tensor:
-        """Δ(y_i, h', y, h) of every candidate h' as the truth against one prediction (y, h) a sample, (n,), (n,) → (T,)."""
+        """Δ(y_i, h', y, h) of every candidate h' as the truth against one prediction (y, row) per sample, (n,), (n,) → (T,)."""
         sample = self.candidates.sample
         every = torch.arange(len(sample), device=y.device)
-        h1, h2 = self.candidates.latent(every), self.candidates.latent(rows[sample])
-        delta = self.loss.delta(self.y[sample], h1, y[sample], h2).expand(sample.shape)
-        return delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
+        return self.loss.delta_at(self.candidates, self.y[sample], every, y[sample], rows[sample])
 
     def diversity(self, p: Tensor) -> Tensor:
         """H_i(θ) = Σ_h p_i(h) Δ_i(y_i, h; θ) (8), (T,) → (n,), differentiable in p."""
@@ -81,7 +76,7 @@ class ExpectedLoss:
     def joint_diversity(self, q: Tensor) -> Tensor:
         """Σ_{y,h} Σ_{y',h'} q_i(y, h) q_i(y', h') Δ(y, h, y', h'), H(P_w, P_w) (1), (T, K) → (n,), differentiable in q.
 
-        Where Δ between classes does not depend on h, that part is the cost between the masses of the classes, K² numbers a sample.
+        Where Δ between classes does not depend on h, that part is the cost between the masses of the classes, K² numbers per sample.
         """
         counts = self.candidates.counts
         if self._cost is None:
@@ -96,7 +91,7 @@ class ExpectedLoss:
 
     def _as_class(self, k: int) -> ExpectedLoss:
         """The same samples if all of them had class k."""
-        if self.loss.alike_in_classes and self._cost is not None:
+        if self.loss.same_in_classes and self._cost is not None:
             return self
         if k not in self._classes:
             limit = max(1, memory_budget(self.candidates.device, self.limit) // self.n_classes)

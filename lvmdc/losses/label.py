@@ -1,4 +1,4 @@
-"""Losses of the output alone or of equality: 0/1, label, and a table of costs between classes."""
+"""Losses of equality or of the output alone: 0/1, label, and a table of costs between classes."""
 
 import torch
 from torch import Tensor
@@ -7,8 +7,6 @@ from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.candidates import Candidates, Latent
 from lvmdc.losses.base import Loss
 from lvmdc.segments import segment_sum
-
-# The 0/1 loss.
 
 
 class ZeroOneLoss(Loss):
@@ -20,7 +18,7 @@ class ZeroOneLoss(Loss):
     tensor([0.5000])
     """
 
-    alike_in_classes = True
+    same_in_classes = True
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         return ((y1 != y2) | (h1.index != h2.index)).to(torch.get_default_dtype())
@@ -32,9 +30,6 @@ class ZeroOneLoss(Loss):
         return segment_sum(p, candidates.counts)[candidates.sample] - p
 
 
-# The loss of the label alone.
-
-
 class LabelLoss(Loss):
     """Δ = [y1 ≠ y2], whatever the latent variables are: with it the framework is the latent SVM (Observation 1).
 
@@ -43,7 +38,7 @@ class LabelLoss(Loss):
     """
 
     of_label = True
-    alike_in_classes = True
+    same_in_classes = True
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         different = (y1 != y2).to(torch.get_default_dtype())
@@ -56,17 +51,14 @@ class LabelLoss(Loss):
         return torch.zeros_like(p)
 
 
-# A table of costs between classes, with any loss of the latent variables inside a class.
-
-
 class CostLoss(Loss):
     """Δ = cost[y1, y2] where y1 ≠ y2, and the latent loss Δ'(y1, h1, y1, h2) where the classes agree.
 
     Args:
         cost: (K, K), row = truth, column = prediction; zero on the diagonal, not negative elsewhere. Need not be symmetric.
-        latent: the loss inside a class; none of it (`LabelLoss`) where not given.
+        latent: the loss inside a class; default none (`LabelLoss`).
 
-    >>> missed = CostLoss([[0, 1], [10, 0]])  # to miss class 1 costs ten times as much
+    >>> missed = CostLoss([[0, 1], [10, 0]])  # missing class 1 costs ten times as much
     >>> missed.expected_loss(Candidates(torch.zeros(2, 1), [1, 1]), [0, 1], torch.ones(2))
     tensor([[ 0.,  1.],
             [10.,  0.]])
@@ -83,7 +75,7 @@ class CostLoss(Loss):
             raise ValueError("cost must be zero on its diagonal, since Δ(z, z) = 0; the loss inside a class is latent=")
         self._table = table.to(torch.get_default_dtype())
         self._inside = LabelLoss() if latent is None else latent
-        self.needs_boxes, self.alike_in_classes = self._inside.needs_boxes, self._inside.alike_in_classes
+        self.needs_boxes, self.same_in_classes = self._inside.needs_boxes, self._inside.same_in_classes
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         inside = self._inside.delta(y1, h1, y2, h2)

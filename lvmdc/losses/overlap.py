@@ -1,6 +1,6 @@
-"""Σ_h' p(h') (1 − O(h', h)) of boxes, compiled, without a table of the overlaps.
+"""The overlap loss of boxes, whose expectation Σ_h' p(h') (1 − O(h', h)) is compiled and needs no table of overlaps.
 
-From some 300 boxes a sample on, reading a table takes about as long as computing it; below that the memory is what is saved.
+From about 300 boxes per sample on, reading a table takes about as long as computing it; below that only memory is saved.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from lvmdc.boxes import box_iou
 from lvmdc.candidates import Candidates, Latent
 from lvmdc.losses.base import Loss
 
@@ -18,25 +19,14 @@ TILE = 256  # numbers that are summed in their own precision, before float64 tak
 Array = np.ndarray[Any, Any]
 
 
-# Vector instructions work on the sums of many boxes at once, each in the order of the boxes h': so nothing need be reordered, and the last
-# digit does not depend on the machine or on what else was compiled.
+# Vector instructions work on the sums of many boxes at once, each in the order of the boxes h', so that nothing is reordered and the last
+# digit does not depend on the machine.
 @njit(cache=True, error_model="numpy")
-def _add(
-    x1: float,
-    y1: float,
-    x2: float,
-    y2: float,
-    size: float,
-    p: float,
-    left: Array,
-    top: Array,
-    right: Array,
-    bottom: Array,
-    area: Array,
-    out: Array,
-) -> None:  # pragma: no cover
-    """out_i += p (1 − O) between one box and those of the arrays, all of one precision."""
+def _add(box: tuple[float, ...], p: float, boxes: tuple[Array, ...], out: Array) -> None:  # pragma: no cover
+    """out_i += p (1 − O) between one box (x1, y1, x2, y2, area) and those of the arrays, all of one precision."""
     zero, one = out.dtype.type(0), out.dtype.type(1)
+    x1, y1, x2, y2, size = box
+    left, top, right, bottom, area = boxes
     for i in range(len(out)):
         width = max(min(x2, right[i]) - max(x1, left[i]), zero)
         height = max(min(y2, bottom[i]) - max(y1, top[i]), zero)
@@ -59,7 +49,7 @@ def _sums(
             for tile in range(first, last, TILE):
                 few[:] = 0.0
                 for j in range(tile, min(tile + TILE, last)):
-                    _add(left[j], top[j], right[j], bottom[j], area[j], p[j], *boxes, few)
+                    _add((left[j], top[j], right[j], bottom[j], area[j]), p[j], boxes, few)
                 total += few
             out[i] = total
 
@@ -92,30 +82,6 @@ def expected_overlap_loss(candidates: Candidates, p: Tensor) -> Tensor:
     return _Sums.apply(p, candidates)
 
 
-# The overlap loss of boxes.
-
-
-def box_iou(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of boxes (…, 4) that broadcast against each other, x1, y1, x2, y2 with x2 > x1 and y2 > y1.
-
-    >>> box_iou(torch.tensor([0.0, 0.0, 2.0, 2.0]), torch.tensor([1.0, 0.0, 3.0, 2.0]))
-    tensor(0.3333)
-    """
-    width = torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])
-    height = torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])
-    common = width.clamp(min=0) * height.clamp(min=0)
-    return common / (box_area(a) + box_area(b) - common)
-
-
-def box_area(boxes: Tensor) -> Tensor:
-    """Areas of boxes, (…, 4) → (…).
-
-    >>> box_area(torch.tensor([0.0, 0.0, 2.0, 3.0]))
-    tensor(6.)
-    """
-    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
-
-
 class OverlapLoss(Loss):
     """Δ = 1 − O(h1, h2) where y1 = y2, 1 elsewhere; O is the intersection over union of the boxes (section 6.1).
 
@@ -125,7 +91,7 @@ class OverlapLoss(Loss):
     """
 
     needs_boxes = True
-    alike_in_classes = True
+    same_in_classes = True
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         assert h1.box is not None

@@ -1,4 +1,4 @@
-"""Δ between the candidates of every sample as one packed array, and its products, compiled: samples of all sizes in one go."""
+"""Expectations of any Δ over pairs of candidates, in blocks within a memory budget."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.storage.mapped import memory_budget
 
-# Sums may be reordered, which is what vector instructions need.
-FAST = {"reassoc", "contract"}
+if TYPE_CHECKING:
+    from lvmdc.losses.base import Loss
+
+FAST = {"reassoc", "contract"}  # sums may be reordered, which vector instructions need
+# NOTE: a Δ over boxes holds up to ten temporaries of its result's size at once, in the precision of the boxes, which may be float64.
+BYTES_PER_NUMBER = 12 * 8
+BLOCK_NUMBERS = 1 << 20  # larger blocks leave the processor's cache and are no faster
 Array = np.ndarray[Any, Any]
 
 
 class RaggedMatrices:
-    """A matrix (c, c·K') for each sample of c candidates, on the CPU: row h' holds Δ(y1, h', y2_k, h) of every h and k.
+    """A matrix (c, c·K') for each sample of c candidates, on the CPU: row h' holds Δ(y1, h', y2_k, h) of every h and k. One packed array,
+    so that compiled products handle samples of all sizes in one call.
 
     Args:
         blocks: rows of the truth (g, b) and of the prediction (g, c), and Δ between them (g, b, c, K').
-
-    >>> rows, delta = torch.tensor([[0, 1]]), torch.tensor([[0.0, 1.0], [0.5, 0.0]]).reshape(1, 2, 2, 1)
-    >>> matrices = RaggedMatrices(Candidates(torch.zeros(2, 1), [2]), 1, torch.float32, [(rows, rows, delta)])
-    >>> matrices.apply(torch.tensor([0.25, 0.75]), False), matrices.apply(torch.tensor([[0.25], [0.75]]), True)
-    (tensor([[0.3750],
-            [0.2500]]), tensor([0.7500, 0.1250]))
     """
 
     def __init__(self, candidates: Candidates, classes: int, dtype: torch.dtype, blocks: Iterable[tuple[Tensor, Tensor, Tensor]]):
@@ -80,23 +80,11 @@ def _times(numbers: Array, first: Array, starts: Array, counts: Array, classes: 
             out[starts[i] + a] = total
 
 
-# The double sum: expectations of any Δ over pairs of candidates, in blocks within a memory budget.
-
-if TYPE_CHECKING:
-    from lvmdc.losses.base import Loss
-
-# NOTE: a Δ over boxes holds up to ten temporaries of its own result's size at once (corners, areas, their minima and maxima), in the
-# precision of the boxes, which may be float64 where p is float32.
-BYTES_PER_NUMBER = 12 * 8
-# Blocks beyond this many numbers leave the processor's cache and are no faster.
-BLOCK_NUMBERS = 1 << 20
-
-
 class PairwiseExpectation:
     """The linear map p ↦ E, E(h, k) = Σ_h' p(h') Δ(y1_i, h', y2_ik, h), over the candidates of each sample i.
 
-    Samples with the same number of candidates are handled in one batch. The blocks of Δ are kept if all of them fit in the
-    budget and computed anew on every use if not, so one sample with very many candidates is slow but never too large.
+    Samples with the same number of candidates are one batch. The blocks of Δ are kept if all of them fit in the budget and recomputed
+    on every use if not, so one sample with very many candidates is slow but never too large.
 
     Args:
         y1: (n,) the class of the truth.
@@ -118,7 +106,7 @@ class PairwiseExpectation:
         self._packed: dict[torch.dtype, RaggedMatrices] = {}
 
     def __call__(self, p: Tensor) -> Tensor:
-        """(T,) → (T, K'), differentiable in p as often as one likes: the map is linear."""
+        """(T,) → (T, K'), differentiable in p any number of times: the map is linear."""
         return _Apply.apply(p, self, False)
 
     def apply(self, p: Tensor, transposed: bool) -> Tensor:
@@ -156,10 +144,8 @@ class PairwiseExpectation:
         for truth, predicted in self._blocks():
             sample = self.candidates.sample[truth[:, 0]]
             y1, y2 = self.y1[sample].reshape(-1, 1, 1, 1), self.y2[sample].reshape(len(sample), 1, 1, -1)
-            h1 = self.candidates.latent(truth).unsqueeze(2).unsqueeze(3)  # (g, b, 1, 1)
-            h2 = self.candidates.latent(predicted).unsqueeze(1).unsqueeze(3)  # (g, 1, c, 1)
-            shape = (*truth.shape, predicted.shape[1], self.y2.shape[1])
-            yield truth, predicted, self.loss.delta(y1, h1, y2, h2).to(dtype).expand(shape)
+            rows1, rows2 = truth[:, :, None, None], predicted[:, None, :, None]  # (g, b, 1, 1), (g, 1, c, 1)
+            yield truth, predicted, self.loss.delta_at(self.candidates, y1, rows1, y2, rows2).to(dtype)
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of the truth (g, b) and of the prediction (g, c) for g samples of c candidates each."""
@@ -176,7 +162,7 @@ class PairwiseExpectation:
 
 
 class _Apply(torch.autograd.Function):
-    """Keeps no block for the way back, which would defeat the budget: the derivative is the transposed map."""
+    """Saves no block for the backward pass, which would exceed the budget: the derivative is the transposed map."""
 
     @staticmethod
     def forward(ctx: Any, p: Tensor, expectation: PairwiseExpectation, transposed: bool) -> Tensor:

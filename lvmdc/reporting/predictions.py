@@ -23,7 +23,7 @@ from lvmdc.boxes import LabelledBoxes
 from lvmdc.reporting.drawing import draw_detection
 from lvmdc.reporting.page import png
 from lvmdc.reporting.scene import draw_scene
-from lvmdc.storage.atomic import SafeNames, write_atomically
+from lvmdc.storage.files import SafeNames, write_atomically
 
 
 @dataclass(frozen=True)

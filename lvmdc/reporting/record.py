@@ -9,8 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from lvmdc.storage.arrays import read_json
-from lvmdc.storage.atomic import write_atomically
+from lvmdc.storage.files import read_json, write_atomically
 
 PACKAGES = (
     "lvmdc",

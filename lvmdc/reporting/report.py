@@ -9,7 +9,7 @@ from lvmdc.reporting.curves import NAMESPACE, line_chart
 from lvmdc.reporting.page import escape, inline_image, page
 from lvmdc.reporting.sheet import MEANINGS, swatch
 from lvmdc.reporting.table import Table, results_table
-from lvmdc.storage.atomic import write_atomically
+from lvmdc.storage.files import write_atomically
 
 History = Sequence[Mapping[str, float]]
 

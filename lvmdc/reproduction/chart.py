@@ -14,7 +14,7 @@ import numpy as np
 from lvmdc.reproduction.selection import Choice
 from lvmdc.reproduction.summary import Paper
 from lvmdc.reproduction.tables import TITLES
-from lvmdc.storage.atomic import write_atomically
+from lvmdc.storage.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.storage import arrays as storage
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.features.build import true_candidate
+from lvmdc.vision.metrics import true_candidate
 
 REQUIRED, OPTIONAL = ("features", "counts", "boxes", "y", "h", "truth"), ("phi", "prior", "groups")
 

@@ -22,8 +22,7 @@ from lvmdc.reproduction.protocol import Protocol, Run
 from lvmdc.reproduction.selection import Outcomes, curve
 from lvmdc.reproduction.summary import Paper, Summary, compare, summarise
 from lvmdc.reproduction.tables import TITLES, comparison_table, notes, point_text, runs_csv, summary_table
-from lvmdc.storage.arrays import read_text
-from lvmdc.storage.atomic import write_atomically
+from lvmdc.storage.files import read_text, write_atomically
 from lvmdc.vision.datasets.images import ImageSet
 
 HEAD = """# Results

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lvmdc.reproduction.protocol import FORMAT, Run
-from lvmdc.storage.arrays import read_json
-from lvmdc.storage.atomic import write_atomically
+from lvmdc.storage.files import read_json, write_atomically
 
 log = logging.getLogger(__name__)
 

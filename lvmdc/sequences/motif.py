@@ -1,26 +1,23 @@
-"""DNA sequences in which a motif may lie: the published transcription factors, and planted motifs."""
+"""DNA sequences that may hold a motif: the published transcription factors, and embedded planted motifs."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.samples import CandidateSet
 from lvmdc.sequences.motif_map import LETTERS, MotifMap, as_letters
-from lvmdc.storage.arrays import read_bytes
-
-# DNA sequences in which a motif may lie.
+from lvmdc.storage.files import read_bytes
 
 CLASSES = ("no motif", "motif")
-CELL, HEIGHT, ABOVE = 14, 22, 20  # pixels of a letter across and down, and of the room above it for marks
-# A green, C blue, G amber, T red, as in sequence logos since they were first drawn; dark enough to be read on white.
+CELL, HEIGHT, ABOVE = 14, 22, 20  # pixels of a letter across and down, and of the space above it for marks
+# A green, C blue, G amber, T red, as in sequence logos; dark enough to read on white.
 COLOURS = {"A": (20, 130, 50), "C": (30, 80, 190), "G": (185, 120, 0), "T": (200, 35, 35)}
 
 
@@ -30,15 +27,17 @@ class SequenceSet(CandidateSet):
     Args:
         sequences: text of A, C, G and T.
         y: (n,) 0 or 1.
-        psi: the joint feature map that is to learn them; it says what a candidate's features are.
-        logo: (W, 4) the probabilities of the letters by place, where the motif is known.
+        psi: the joint feature map to learn with, which defines a candidate's features.
+        logo: (W, 4) the probabilities of the letters by position, if the motif is known.
 
-    What else is as in `CandidateSet`.
+    Other arguments are those of `CandidateSet`.
 
     >>> pair = SequenceSet(["ACGTA", "TTTTT"], [1, 0], MotifMap(width=3, order=1))
     >>> pair.candidates(), pair.subset([1]).text(0)
     (Candidates(2 samples, 6 candidates of 3 features, boxes, torch.float16, cpu), 'TTTTT')
     """
+
+    per_sample = ("letters",)
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class SequenceSet(CandidateSet):
         self.letters, self.psi, self.logo = [as_letters(x) for x in sequences], psi, logo
 
     def candidates(self) -> Candidates:
-        """Every window of `psi.width` letters; its box is the letters that it covers, x1 to x2."""
+        """Every window of `psi.width` letters; its box spans its letters, x1 to x2."""
         counts = [len(x) - self.psi.width + 1 for x in self.letters]
         codes = self.psi.codes(self.letters)
         starts = torch.cat([torch.arange(m) for m in counts])
@@ -68,7 +67,7 @@ class SequenceSet(CandidateSet):
         return torch.stack([starts * across, low, (starts + self.psi.width) * across, low + down], dim=1)
 
     def check_joint(self, joint: JointFeatureMap | None) -> None:
-        """The features are codes, which only the `MotifMap` that made them can read."""
+        """The features are codes, which only the same `MotifMap` can read."""
         if repr(joint) != repr(self.psi):
             raise ValueError(f"these sequences need method.joint to be {self.psi}, but it is {joint}; see experiment=motif_finding")
 
@@ -88,33 +87,22 @@ class SequenceSet(CandidateSet):
         starts = torch.arange(len(self.letters[i]) - self.psi.width + 1)
         return self._boxes(starts, CELL, HEIGHT) + torch.tensor([0.0, ABOVE, 0.0, ABOVE])
 
-    def subset(self, index: ArrayLike) -> Self:
-        part = super().subset(index)
-        chosen = as_tensor(index).reshape(-1)
-        places = (chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen).tolist()
-        part.letters = [self.letters[i] for i in places]
-        return part
-
-
-# Bound and unbound sequences of transcription factors on disk, in the format of the latent SVM's first motif finder.
-
 
 def motif(
     path: str | Path, protein: str = "052", fold: int = 0, width: int = 10, order: int = 1, per_class: int | None = None
 ) -> SequenceSet:
-    """The sequences of `path/train<protein>_<fold + 1>.data` to train with and those of `test…` to test with, as they are or as `.gz`.
+    """The published sequences of a transcription factor: `path/train<protein>_<fold + 1>.data` to train, `test…` to test, plain or `.gz`.
 
-    Where a fold has no test file, it is tested with the sequences of the other folds' training files that its own does not hold: folds
-    are divisions of one set into halves, so these are all of its test part but the few that no other fold trains with.
+    A fold without a test file is tested with the sequences of the other folds' training files that its own does not hold: folds are
+    divisions of one set into halves, so these are all of its test part but the few that no other fold trains with.
 
-    A file is text: how many sequences it holds, then on each line `name:label:non_background:sequence`, where a label 1 means bound.
+    A file is text: the number of sequences, then on each line `name:label:non_background:sequence`, where a label 1 means bound.
 
     Args:
         protein: the number of the transcription factor, as in the file's name.
         fold: counted from 0.
-        order: letters before a letter that the background looks at: 1 counts pairs of letters, as the published program does, which calls
-            it order 2.
-        per_class: train with the first so many sequences of each class in the file alone, which are the clearest; with all where not given.
+        order: letters before a letter that the background uses: 1 counts pairs of letters, which the published program calls order 2.
+        per_class: train with the first `per_class` sequences of each class in the file, which are the clearest; default all.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +122,9 @@ def motif(
         if min(map(len, letters), default=width) < width:
             raise ValueError(f"{file} must hold sequences of at least width = {width} letters, but one has {min(map(len, letters))}")
     if per_class is not None:
-        chosen = _first_of_each(y, per_class)
+        if per_class < 1:
+            raise ValueError(f"per_class must be at least 1, but it is {per_class}")
+        chosen = np.sort(np.concatenate([np.flatnonzero(np.array(y) == label)[:per_class] for label in (0, 1)]))
         names, y, sequences = [names[i] for i in chosen], [y[i] for i in chosen], [sequences[i] for i in chosen]
     division = np.arange(len(y)), len(y) + np.arange(len(more[1]))
     try:
@@ -147,12 +137,7 @@ Sequences = tuple[list[str], list[int], list[str]]  # names, labels, letters
 
 
 def read_sequences(path: str | Path) -> Sequences:
-    """Names, labels (0 or 1) and letters of a file, plain or compressed; a line that does not fit the format is refused by its number.
-
-    >>> read_sequences("nowhere.data")
-    Traceback (most recent call last):
-    FileNotFoundError: nowhere.data does not exist
-    """
+    """Names, labels (0 or 1) and letters of a file, plain or compressed; a line that does not fit the format is refused by its number."""
     path = Path(path)
     data = read_bytes(path)
     try:
@@ -161,7 +146,7 @@ def read_sequences(path: str | Path) -> Sequences:
         raise ValueError(f"{path} cannot be read as text: {error}") from None
     first = lines[0].strip() if lines else ""
     if not first.isdigit() or len(first) > 12:
-        raise ValueError(f"{path} must say on its first line how many sequences it holds, but that is {first[:60]!r}")
+        raise ValueError(f"{path} must give on its first line the number of sequences, but that is {first[:60]!r}")
     names, y, sequences = [], [], []
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
@@ -176,19 +161,6 @@ def read_sequences(path: str | Path) -> Sequences:
     if len(y) != int(first):
         raise ValueError(f"{path} must hold {int(first)} sequences, as its first line says, but it holds {len(y)}")
     return names, y, sequences
-
-
-def _first_of_each(y: list[int], per_class: int) -> list[int]:
-    """Which are among the first `per_class` of their label."""
-    if per_class < 1:
-        raise ValueError(f"per_class must be at least 1, but it is {per_class}")
-    seen = [0, 0]
-    chosen = []
-    for i, label in enumerate(y):
-        seen[label] += 1
-        if seen[label] <= per_class:
-            chosen.append(i)
-    return chosen
 
 
 def _file(root: Path, stem: str) -> Path | None:
@@ -212,9 +184,6 @@ def _of_other_folds(root: Path, protein: str, own: Path, known: list[str]) -> Se
     return names, y, sequences
 
 
-# Embedded motif finding: random sequences, half of which have a motif planted somewhere.
-
-
 def planted_motifs(
     seed: int = 0,
     per_class: int = 200,
@@ -224,22 +193,21 @@ def planted_motifs(
     width: int | None = None,
     order: int = 2,
 ) -> SequenceSet:
-    """Sequences from one Markov chain of order 2; in those of the class `motif` a word stands at a random place.
+    """Embedded sequences from one Markov chain of order 2; those of the class `motif` hold a word at a random position.
 
-    Each letter of the word is that of the `consensus` with probability `purity`, or one of the other three: the true logo. The letters
-    after each pair of letters are drawn once from a Dirichlet distribution, so that the background has its own common words, which are no
-    motif. Sequence i of a class is the same whatever `per_class` is.
+    Each letter of the word is that of the `consensus` with probability `purity`, or one of the other three: the true logo. The
+    probabilities after each pair of letters are drawn once from a Dirichlet distribution, so that the background has common words that are
+    no motif. Sequence i of a class is the same whatever `per_class` is.
 
     Args:
-        width, order: of the motif and of the Markov chain which learning assumes (see `MotifMap`), not of those which sequences are drawn
-            from; the width of the consensus where not given.
+        width, order: of the motif and the Markov chain that learning assumes (see `MotifMap`); default the width of the consensus, 2.
 
     >>> found = planted_motifs(per_class=2)
     >>> found, found.text(2)[int(found.h[2]) :][:10]
     (SequenceSet(4 samples of 2 classes), 'GCTAATGACC')
     """
     psi, planted = MotifMap(len(consensus) if width is None else width, order), len(consensus)
-    room = length - max(planted, psi.width)  # where a motif may start
+    room = length - max(planted, psi.width)  # last start of a motif
     if per_class < 1:
         raise ValueError(f"per_class must be at least 1, but it is {per_class}")
     if room < 0:

@@ -1,4 +1,4 @@
-"""Ψ of motif finding: letter counts by place inside the motif, a Markov chain outside.
+"""Ψ of motif finding: letter counts by position inside the motif, a Markov chain outside.
 
 C.-N. Yu, T. Joachims, Learning structural SVMs with latent variables, ICML 2009, section 5.1.
 """
@@ -15,25 +15,24 @@ from lvmdc.feature_maps import JointFeatureMap
 
 LETTERS = "ACGT"
 BOUND = 1  # the class that has a motif; 0 has none
-ROWS = 1 << 18  # candidates that are turned into counts at a time
+ROWS = 1 << 18  # candidates per chunk
 
 
 class MotifMap(JointFeatureMap):
     """Ψ(x, y, h) for a sequence x, y = 1 if it holds a motif, and h, where the motif starts.
 
-    A motif of width W has a weight for each letter at each of its places, the rest of the sequence one for each letter after the k letters
-    before it, the statistics of a Markov chain of order k:
+    A motif of width W has a weight for each letter at each position, the rest of the sequence one for each letter after the k letters
+    before it, as in a Markov chain of order k:
 
         w·Ψ(x, 1, h) = Σ_{j<W} M[j, x_{h+j}] + Σ_{i ∉ h..h+W−1} B[x_{i−k} … x_i],    w·Ψ(x, 0) = Σ_i B[x_{i−k} … x_i]
 
-    so w = (M, B) has 4W + 4^(k+1) numbers, and B is shared by the classes. What a sequence's background adds to all of its (y, h) alike
-    changes neither a margin nor a prediction, and is left out: class 0 scores 0, class 1
+    so w = (M, B) has 4W + 4^(k+1) numbers, and B is shared by the classes. The background of the whole sequence is the same for all (y, h),
+    changes neither margins nor predictions, and is left out: class 0 scores 0, class 1
 
         w·(Ψ(x, 1, h) − Ψ(x, 0)) = Σ_{j<W} M[j, x_{h+j}] − B[x_{h+j−k} … x_{h+j}].
 
-    Class 0 has no motif, so the first candidate alone stands for its h.
-
-    The features of a candidate are the W codes of `codes`, not the counts: a tenth of the memory, and a score is W look-ups.
+    Class 0 has no motif: only the first candidate is its h. The features of a candidate are the W codes of `codes`, not the counts: a tenth
+    of the memory, and a score is W look-ups.
 
     Args:
         width: W.
@@ -42,7 +41,7 @@ class MotifMap(JointFeatureMap):
     >>> psi = MotifMap(width=2, order=1)
     >>> c = Candidates(psi.codes(["ACG"]), [2])
     >>> w = torch.zeros(8 + 16)
-    >>> w[0] = 1.0  # A at the first place
+    >>> w[0] = 1.0  # A at the first position
     >>> psi.scores(c, w)
     tensor([[0., 1.],
             [-inf, 0.]])
@@ -62,7 +61,7 @@ class MotifMap(JointFeatureMap):
     # ---- codes ---------------------------------------------------------------------------------------------------
 
     def codes(self, sequences: Sequence[str | np.ndarray]) -> Tensor:
-        """(T, W) in half precision: for each place of each window of each sequence the number of its letter after the k before it.
+        """(T, W) in half precision: for each position of each window of each sequence the number of its letter after the k before it.
 
         A letter x_i after x_{i−k} … x_{i−1} has the number Σ_m 4^m x_{i−m}, where A, C, G, T count 0 to 3; one with fewer letters before
         it has the number 4^(k+1) + x_i.
@@ -91,26 +90,17 @@ class MotifMap(JointFeatureMap):
         return number
 
     def motif(self, w: Tensor) -> Tensor:
-        """(W, 4): M, the weights of the letters at each place of the motif."""
+        """(W, 4): M, the weights of the letters at each position of the motif."""
         return w.flatten()[: 4 * self.width].reshape(self.width, 4)
 
     def letter_shares(self, candidates: Candidates, rows: Tensor) -> Tensor:
-        """(W, 4): how often each letter stands at each place of the windows at packed rows.
-
-        >>> psi = MotifMap(width=2, order=1)
-        >>> psi.letter_shares(Candidates(psi.codes(["ACG"]), [2]), torch.tensor([0, 1]))[0]
-        tensor([0.5000, 0.5000, 0.0000, 0.0000])
-        """
+        """(W, 4): how often each letter occurs at each position of the windows at packed rows."""
         return torch.nn.functional.one_hot(candidates.features[rows].long() % 4, 4).float().mean(dim=0)
 
     def letter_probabilities(self, w: Tensor, shares: Tensor) -> Tensor:
-        """(W, 4): softmax(τ M[j]) at each place j, with the τ ≥ 0 that makes letters of these `shares` (W, 4) most likely.
+        """(W, 4): softmax(τ M[j]) at each position j, with the τ ≥ 0 that makes letters of these `shares` (W, 4) most likely.
 
-        The weights of an SVM are logarithms of probabilities up to a factor that the margin has set, not the data.
-
-        >>> psi = MotifMap(width=1, order=0)
-        >>> psi.letter_probabilities(torch.tensor([5.0, 0, 0, 0, 0, 0, 0, 0]), torch.tensor([[0.7, 0.1, 0.1, 0.1]])).round(decimals=2)
-        tensor([[0.7000, 0.1000, 0.1000, 0.1000]])
+        The weights of an SVM are logarithms of probabilities up to a factor that the margin sets, not the data.
         """
         scales = torch.cat([torch.zeros(1), torch.logspace(-3, 3, 601)]).to(w)
         every = (scales[:, None, None] * self.motif(w)).log_softmax(dim=2)  # (scales, W, 4)
@@ -127,7 +117,7 @@ class MotifMap(JointFeatureMap):
         return torch.stack([none, own], dim=1)
 
     def _table(self, w: Tensor) -> Tensor:
-        """(W, 4^(k+1) + 4): what each code adds at each place."""
+        """(W, 4^(k+1) + 4): what each code adds at each position."""
         motif, background = self.motif(w), w.flatten()[4 * self.width :]
         return torch.cat([motif.repeat(1, self.n_tuples // 4) - background, motif], dim=1)
 
@@ -149,7 +139,7 @@ class MotifMap(JointFeatureMap):
         return self._added(candidates, rows, weight, sample, len(candidates)), torch.zeros_like(y)
 
     def _added(self, candidates: Candidates, rows: Tensor, weight: Tensor, target: Tensor, n: int) -> Tensor:
-        """(n, D): Σ_j weight_j (Ψ(x, 1, h_j) − Ψ(x, 0)) over packed rows (m,), each added to the sum `target` (m,) names."""
+        """(n, D): Σ_j weight_j (Ψ(x, 1, h_j) − Ψ(x, 0)) over packed rows (m,), each added to row `target` (m,)."""
         length, places = 4 * self.width + self.n_tuples, torch.arange(self.width, device=rows.device)
         total = torch.zeros(n * length, dtype=weight.dtype, device=rows.device)
         for part in torch.arange(len(rows), device=rows.device).split(ROWS):
@@ -162,14 +152,10 @@ class MotifMap(JointFeatureMap):
 
 
 def as_letters(sequence: str | np.ndarray) -> np.ndarray:
-    """A sequence as numbers, A, C, G, T as 0 to 3, in capitals or not; any other letter is refused.
-
-    >>> as_letters("acGT").tolist()
-    [0, 1, 2, 3]
-    """
+    """A sequence as numbers, A, C, G, T as 0 to 3, in capitals or not; any other letter is refused."""
     if not isinstance(sequence, str):
         return sequence
-    # Anything beyond one byte becomes a question mark, which is no base.
+    # Other characters become a question mark, which is no base.
     found = NUMBERS[np.frombuffer(sequence.encode("ascii", "replace"), np.uint8)]
     wrong = np.flatnonzero(found > 3)
     if len(wrong):

@@ -1,1 +1,1 @@
-"""Files: atomic writes, arrays in npz files, and arrays that are mapped from disk."""
+"""Files: atomic writes and careful reads, arrays in npz files, and arrays that are mapped from disk."""

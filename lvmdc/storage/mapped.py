@@ -1,11 +1,15 @@
-"""How much memory the package may use, and features that are mapped from disk."""
+"""How much memory the package may use, and features that are mapped from disk, read in chunks that leave memory again.
+
+Pages of a map count as resident once they were read, and the system takes them back only when it is short of memory: a pass over a file of
+100 GB would look as if it took 100 GB, and a cluster would end the job. So every chunk is given back after use; it stays in the system's
+cache, outside of the process, where there is room for it.
+"""
 
 import ctypes
 import mmap
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from numbers import Integral
 from weakref import WeakValueDictionary
 
@@ -16,11 +20,9 @@ from torch import Tensor
 
 from lvmdc.storage import arrays as storage
 
-# How much memory the package may take: a setting, not a surprise.
-
 
 def memory_budget(device: torch.device, limit: int | None = None) -> int:
-    """Bytes for temporaries and caches on a device: `limit`, or a quarter of what is free.
+    """Bytes for temporaries and caches on a device: `limit`, default a quarter of what is free.
 
     >>> memory_budget(torch.device("cpu"), 1 << 20)
     1048576
@@ -34,41 +36,21 @@ def memory_budget(device: torch.device, limit: int | None = None) -> int:
 
 
 def give_back() -> None:
-    """Ask the C library to return to the system what was freed and is kept for later: after large tables, up to hundreds of megabytes.
+    """Ask the C library to return freed memory to the system: after large tables, up to hundreds of megabytes. Only glibc can."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library; Windows, where a library has to be named
+        ctypes.CDLL(None).malloc_trim(0)
 
-    Does nothing where the C library has no such call (it is glibc's).
-
-    >>> give_back()
-    """
-    trim = _malloc_trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _malloc_trim() -> Callable[[int], int] | None:
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another C library; Windows, where a library has to be named
-        return None
-
-
-# Features that are mapped from disk, read by chunks that leave memory again.
-#
-# Pages of a map count as resident once they were read, and the system takes them back only when it is short of memory. A pass over a file
-# of 100 GB would therefore look as if it took 100 GB, and on a cluster that ends jobs by what they hold it would be ended. Here every chunk
-# is given back when it was used: the file stays in the system's cache where there is room for it, outside of the process.
 
 CHUNK_NUMBERS = 1 << 21  # features that are read, converted or gathered at a time: 16 MB in float64
 MARGIN = 1 << 21  # bytes: to read a page, the system may map the whole folio it lies in, up to this size
-GATHERED = 1 << 25  # bytes that may be mapped at a time to gather rows: a row alone may bring as much of its folio, too, as MARGIN says
+GATHERED = 1 << 25  # bytes that may be mapped at a time to gather rows, MARGIN around each row included
 
-# By the address where a tensor's storage begins; an entry lives as long as its map, whose address no other storage can have meanwhile.
+# By the address of a tensor's storage; an entry lives as long as its map, whose address no other storage can have meanwhile.
 _maps: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 
 
 def remember(array: np.ndarray, tensor: Tensor) -> Tensor:
-    """The tensor, which is known to be mapped from now on if the array that it shares memory with is."""
+    """The tensor, from now on known to be mapped if the array that it shares memory with is."""
     source = getattr(array, "_mmap", None)
     # What was written to a private copy is in memory only and would be lost.
     if isinstance(source, mmap.mmap) and getattr(array, "mode", "c") != "c":
@@ -102,13 +84,13 @@ def release(features: Tensor) -> None:
 
 
 def row_chunks(features: Tensor, numbers: int | None = None) -> Iterator[Tensor]:
-    """Views of consecutive rows of features (T, d), each of which leaves memory when the next is asked for, if it is mapped.
+    """Views of consecutive rows of features (T, d); if they are mapped, each leaves memory when the next is read.
 
     >>> [len(part) for part in row_chunks(torch.zeros(5, 3), numbers=6)]
     [2, 2, 1]
     """
     step = rows_at_a_time(features, numbers)
-    if len(features) > step and is_mapped(features):  # who reads from a file counts memory: what was freed before is not kept
+    if len(features) > step and is_mapped(features):  # memory counts: return what was freed before
         give_back()
     for part in features.split(step):
         yield part
@@ -116,29 +98,35 @@ def row_chunks(features: Tensor, numbers: int | None = None) -> Iterator[Tensor]
 
 
 def rows_at_a_time(features: Tensor, numbers: int | None = None) -> int:
-    """How many rows a chunk has.
-
-    >>> rows_at_a_time(torch.zeros(5, 3), numbers=6)
-    2
-    """
+    """The number of rows of a chunk."""
     return max(1, (CHUNK_NUMBERS if numbers is None else numbers) // max(1, features.shape[1]))
 
 
 def take(features: Tensor, rows: Tensor) -> Tensor:
-    """features[rows] (m, d), in memory; of a file no more is in memory at a time than some of those rows and their neighbours.
+    """features[rows] (m, d), in memory; if they are mapped, only some of those rows and their neighbours are resident at a time.
 
     >>> take(torch.eye(3), torch.tensor([2, 0]))
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
-    return _gather(features, rows, features.new_empty(len(rows), features.shape[1])) if is_mapped(features) else features[rows]
+    if not is_mapped(features):
+        return features[rows]
+    # Neighbours together, whatever the order of the rows.
+    out = features.new_empty(len(rows), features.shape[1])
+    order, row = rows.argsort(), features.shape[1] * features.itemsize
+    apart = rows[order].diff(prepend=rows[order[:1]]) * row
+    piece = (apart.clamp(max=MARGIN) + row).cumsum(0) // GATHERED  # which rows are read with which
+    for some in order.split(piece.unique_consecutive(return_counts=True)[1].tolist()):
+        out[some] = features[rows[some]]
+        release(features)
+    return out
 
 
 def take_mapped(features: Tensor, rows: Tensor) -> Tensor:
-    """As `take`, but what is large and comes from a file is a file again: as large as what `Candidates.load` maps.
+    """As `take`, but a large part of a mapped file is mapped again, from a temporary file.
 
-    It is a temporary one in the folder that TMPDIR names (see `tempfile.gettempdir`), without a name of its own, so that it is gone with
-    the last tensor, or the process, that uses it. Rows that follow each other in the file are a view of it.
+    The file lies in the folder that TMPDIR names and has no name, so that it is gone with the last tensor, or the process, that uses it.
+    Consecutive rows are a view of the original file.
 
     >>> take_mapped(torch.eye(3), torch.tensor([2, 0])).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -158,14 +146,3 @@ def take_mapped(features: Tensor, rows: Tensor) -> Tensor:
         where = f"{tempfile.gettempdir()}, the folder that TMPDIR names"
         raise OSError(error.errno, f"{where}, must have room for {size} bytes of features, but: {error.strerror}") from None
     return remember(array, storage.tensor_from_numpy(array))
-
-
-def _gather(features: Tensor, rows: Tensor, out: Tensor) -> Tensor:
-    """Fill out (m, d) with features[rows], neighbours together, whatever their order."""
-    order, row = rows.argsort(), features.shape[1] * features.itemsize
-    apart = rows[order].diff(prepend=rows[order[:1]]) * row
-    piece = (apart.clamp(max=MARGIN) + row).cumsum(0) // GATHERED  # which rows are read with which
-    for some in order.split(piece.unique_consecutive(return_counts=True)[1].tolist()):
-        out[some] = features[rows[some]]
-        release(features)
-    return out

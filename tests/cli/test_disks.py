@@ -17,7 +17,7 @@ from lvmdc.lightning import callbacks
 from lvmdc.lightning.checkpoint import AtomicCheckpointIO, read_checkpoint, read_content, write_content
 from lvmdc.lightning.detector_file import read_detector
 from lvmdc.storage import arrays as storage
-from lvmdc.storage.atomic import write_atomically
+from lvmdc.storage.files import write_atomically
 from lvmdc.testing import random_candidates
 
 ERRORS = {errno.ENOSPC: "the disk is full: free some space", errno.EDQUOT: "the disk is full", errno.EROFS: "Read-only file system"}

@@ -5,7 +5,7 @@ from references import SMALL, of_sample, problems, softmax
 from torch import nn
 
 from lvmdc import Candidates, ClassBlocks
-from lvmdc.distributions import ConditionalModel, Fixed, LogLinear, NeuralConditional, Uniform, score_dtype
+from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, Uniform, score_dtype
 from lvmdc.testing import ConditionalConformance, random_candidates
 
 
@@ -34,13 +34,8 @@ class TestUniform(ConditionalConformance):
         return Uniform()
 
 
-class TestFixed(ConditionalConformance):
-    def make_model(self, candidates, y):
-        return Fixed(candidates.counts - 1)
-
-
 class Confident(ConditionalModel):
-    """Scores of one's own, some so far below the others that their probability is zero."""
+    """Custom scores, some so far below the others that their probability is zero."""
 
     def __init__(self):
         super().__init__()
@@ -102,16 +97,8 @@ def test_probabilities_have_the_precision_of_the_features_and_float32_at_least()
     for dtype, expected in ((torch.float16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)):
         c = random_candidates([2, 1], dtype=dtype)
         assert score_dtype(c) == expected
-        for model in (LogLinear(random_theta()), Uniform(), Fixed(torch.tensor([1, 0]))):
+        for model in (LogLinear(random_theta()), Uniform()):
             assert model(c, [0, 2]).p.dtype == expected
-
-
-def test_fixed_is_a_delta(problem):
-    h = torch.tensor([2, 0, 1, 1])
-    p = Fixed(h)(problem.candidates, problem.y).p
-    assert p.nonzero().flatten().tolist() == problem.candidates.rows(h).tolist()
-    with pytest.raises(ValueError, match=r"h\[0\] must lie in 0..2"):
-        Fixed(torch.tensor([3, 0, 0, 0]))(problem.candidates, problem.y)
 
 
 class Scores(ConditionalModel):

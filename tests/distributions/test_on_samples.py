@@ -5,7 +5,7 @@ import torch
 from references import of_sample, probabilities
 
 from lvmdc import Candidates
-from lvmdc.distributions import Conditional, Delta, Fixed, Joint
+from lvmdc.distributions import Conditional, Delta, Joint
 from lvmdc.segments import segment_softmax
 
 
@@ -47,4 +47,6 @@ def test_entropy_with_probabilities_of_zero_has_a_derivative():
 
 
 def test_a_delta_has_no_entropy(problem):
-    assert Fixed(torch.tensor([2, 0, 1, 0]))(problem.candidates, problem.y).entropy().tolist() == [0] * 4
+    c = problem.candidates
+    p = torch.zeros(c.n_candidates).index_fill(0, c.rows([2, 0, 1, 0]), 1.0)
+    assert Conditional(c, problem.y, p).entropy().tolist() == [0] * 4

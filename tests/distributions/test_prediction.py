@@ -1,10 +1,11 @@
 import pytest
 import torch
 from hypothesis import given
-from references import LOSSES, SMALL, argmax, expected_loss, of_sample, problems
+from references import SMALL, argmax, problems
 from torch import nn
 
 from lvmdc.distributions import Delta, LinearPrediction, NeuralPrediction
+from lvmdc.inference import best_value
 from lvmdc.testing import random_candidates
 
 
@@ -29,7 +30,7 @@ def test_linear_prediction_is_the_greatest_score(problem):
     c, w = problem.candidates, random_w(problem.n_classes)
     scores = torch.tensor([[sum(a * b for a, b in zip(x, v, strict=True)) for v in w.tolist()] for x in c.features.tolist()]).double()
     model = LinearPrediction(w)
-    (y, h), score = model.predict(c), model.score(c).tolist()
+    (y, h), score = model.predict(c), model.top_k(c, 1)[2][:, 0].tolist()
     for i in range(len(c)):
         value, label, index = argmax(c, scores, i)
         assert (int(y[i]), int(h[i])) == (label, index)
@@ -43,24 +44,11 @@ def test_forward_is_the_delta_on_the_prediction(problem):
     assert all(torch.equal(a, b) for a, b in zip((P.y, P.h), model.predict(problem.candidates), strict=True))
 
 
-@SMALL
-@given(problems())
-def test_loss_augmented_prediction_is_the_greatest_sum_of_score_and_expected_loss(problem):
-    c = problem.candidates
-    for loss in LOSSES.values():
-        expected = expected_loss(loss, problem)
-        y, h = NeuralPrediction(Given(problem.scores)).loss_augmented(c, loss.expected_loss(c, problem.y, problem.p, problem.n_classes))
-        for i in range(len(c)):
-            value = argmax(c, problem.scores + expected, i)[0]
-            chosen = of_sample(c, problem.scores + expected, i)[int(h[i])][int(y[i])]
-            assert chosen == pytest.approx(value, abs=1e-5)
-
-
 def test_the_k_best_begin_with_the_prediction(problem):
     model = LinearPrediction(random_w())
     y, h, value = model.top_k(problem.candidates, 3)
     assert torch.equal(torch.stack(model.predict(problem.candidates)), torch.stack([y[:, 0], h[:, 0]]))
-    assert torch.equal(value[:, 0], model.score(problem.candidates))
+    assert torch.equal(value[:, 0], best_value(problem.candidates, model.scores(problem.candidates)))
     assert bool((value[:, :-1] >= value[:, 1:]).all())
 
 
@@ -74,9 +62,9 @@ def test_a_linear_module_predicts_as_the_linear_model_does(dtype):
     assert torch.equal(torch.stack(linear.predict(c)), torch.stack(neural.predict(c)))
 
 
-def test_the_score_of_the_prediction_is_differentiable_in_the_parameters(problem):
+def test_the_best_score_is_differentiable_in_the_parameters(problem):
     model = LinearPrediction(random_w())
-    model.score(problem.candidates).sum().backward()
+    best_value(problem.candidates, model.scores(problem.candidates)).sum().backward()
     y, h = model.predict(problem.candidates)
     expected = model.joint.sum(problem.candidates, y, problem.candidates.rows(h)).reshape(3, 3)
     assert torch.allclose(model.w.grad, expected)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lvmdc import DISC, LSVM, Candidates, LabelLoss, ZeroOneLoss
-from lvmdc.samples import folds
+from lvmdc.samples import split_by_class
 
 DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"
 
@@ -40,7 +40,7 @@ def test_disc_finds_animals_better_than_the_latent_svm(mammals):
     candidates, arrays = mammals
     y, h = arrays["labels"], arrays["truth"]
     gaps = []
-    for train, test in folds(y, n_folds=5, fraction=0.6):
+    for train, test in (split_by_class(y, 0.6, fold) for fold in range(5)):
         kept = {}
         for learner in (LSVM, DISC):
             model = learner(ZeroOneLoss(), C=1.0, init="central").fit(candidates.subset(train), y[train])

@@ -92,14 +92,11 @@ def test_with_the_slack_bound_the_gradient_is_that_of_the_objective(loss):
             rows = torch.arange(first, first + count)
             x, y = candidates.features[rows], problem.y[i]
             p = torch.softmax(x @ theta[y], 0)
-            h = candidates.latent(rows)
-            delta = learner.loss_.delta(y, h.unsqueeze(1), y, h.unsqueeze(0)).double()  # (h', h)
-            every = [
-                x @ w[k] + p @ learner.loss_.delta(y, h.unsqueeze(1), torch.tensor(k), h.unsqueeze(0)).double().expand(count, count)
-                for k in range(problem.n_classes)
-            ]
+            deltas = [learner.loss_.delta_at(candidates, y, rows[:, None], k, rows).double() for k in torch.arange(problem.n_classes)]
+            delta = deltas[int(y)]  # (h', h)
+            every = [x @ w[k] + p @ deltas[k] for k in range(problem.n_classes)]
             xi = torch.cat(every).max() - (x @ w[y]).max()
-            total = total + learner.C / len(candidates) * (xi - learner.beta * p @ delta.expand(count, count) @ p)
+            total = total + learner.C / len(candidates) * (xi - learner.beta * p @ delta @ p)
             first += count
         return total
 

@@ -33,7 +33,7 @@ NAMES = [
     "lvmdc.cli.train.train",
     "lvmdc.lightning.trust",
     "lvmdc.lightning.trusted.construct",
-    "lvmdc.storage.atomic.write_atomically",
+    "lvmdc.storage.files.write_atomically",
     "lvmdc.reproduction.store.Store",
     "lvmdc.vision.proposals.save_proposals",
     "lvmdc.Candidates.load",

@@ -48,7 +48,7 @@ def test_every_budget_gives_the_sum_over_each_sample(counts, limit):
     assert torch.allclose(computed, torch.tensor(expected, dtype=torch.float64), rtol=1e-5)
 
 
-def test_delta_is_computed_once_where_it_fits_and_anew_where_it_does_not():
+def test_delta_is_computed_once_where_it_fits_and_again_where_it_does_not():
     c = random_candidates([20, 30])
     for limit, times in ((MEGABYTE, 1), (1000, 3)):
         loss = Watched()

@@ -7,7 +7,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.priors import CentrePrior, ObjectnessPrior, Prior, ProductPrior
 from lvmdc.priors.objectness import CENTRE, otsu, salience
 from lvmdc.vision.datasets import cluttered_digits
-from lvmdc.vision.features.build import true_candidate
+from lvmdc.vision.metrics import true_candidate
 from lvmdc.vision.proposals import WindowGrid
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss
-from lvmdc.losses.overlap import box_iou
+from lvmdc.boxes import box_iou
 from lvmdc.reproduction import Problem, execute, plan_runs
 from lvmdc.reproduction.runner import measure
 from lvmdc.vision.datasets import cluttered_digits

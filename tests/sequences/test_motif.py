@@ -132,7 +132,7 @@ def test_file_that_is_no_text_or_cut_short_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match=r"a\.data\.gz cannot be unpacked"):
         read_sequences(tmp_path / "a.data.gz")
     (tmp_path / "b.data").write_text("no number\n")
-    with pytest.raises(ValueError, match=r"b\.data must say on its first line"):
+    with pytest.raises(ValueError, match=r"b\.data must give on its first line"):
         read_sequences(tmp_path / "b.data")
 
 

@@ -73,7 +73,7 @@ def test_gradient_of_the_scores_is_the_vector():
 
 
 def test_objective_is_that_of_the_full_counts():
-    """What was left out of Ψ changes nothing: both classes, background and all, as dense features of a map of one's own."""
+    """What was left out of Ψ changes nothing: both classes, background and all, as dense features of a custom map."""
 
     class Full(MotifMap):
         def codes(self, sequences):

@@ -202,7 +202,7 @@ def test_parts_are_joined_as_if_they_had_been_one(candidates, tmp_path, mmap):
     storage.save_joined(tmp_path / "set.npz", parts)
     assert_same(Candidates.load(tmp_path / "set.npz", mmap), candidates)
     parts[1]["phi"] = parts[1]["phi"].astype(np.float64)
-    with pytest.raises(ValueError, match=r"'phi' must be alike in all parts of .*, but one is float64"):
+    with pytest.raises(ValueError, match=r"'phi' must have one type in all parts of .*, but one is float64"):
         storage.save_joined(tmp_path / "other.npz", parts)
     assert [path.name for path in tmp_path.iterdir()] == ["set.npz"]
 

@@ -1,4 +1,4 @@
-"""The files of a folder, a zip or a tar archive, alike."""
+"""The files of a folder, a zip or a tar archive, read in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from lvmdc.storage.arrays import MOST_BYTES
+from lvmdc.storage.files import MOST_BYTES
 
 DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
@@ -23,9 +23,9 @@ DAMAGED = (
 
 @dataclass(frozen=True)
 class Source:
-    """What can be read from: the names of the plain files, with /, in the order in which reading is quick; and their bytes.
+    """The names of the plain files, with /, in the order in which reading is fast, and their bytes.
 
-    Nothing is ever unpacked: who copies a file says where it goes, so that no name in an archive leads out of a folder.
+    Nothing is unpacked: the caller chooses where a file goes, so that no name in an archive leads out of a folder.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class Source:
     _read: Callable[[str], bytes]
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file; one that is damaged is refused by name."""
+        """The bytes of a file; a damaged one is refused by name."""
         try:
             return self._read(name)
         except DAMAGED as error:
@@ -42,15 +42,7 @@ class Source:
 
 @contextmanager
 def open_source(path: str | Path) -> Iterator[Source]:
-    """A folder, a zip or a tar archive, compressed or not. Hidden files and folders are left aside, links in archives too.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.txt").write_text("hello")
-    ...     with open_source(folder) as source:
-    ...         source.files, source.read("a.txt")
-    (['a.txt'], b'hello')
-    """
+    """A folder, a zip or a tar archive, compressed or not, without hidden files and folders, and without links in archives."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"source: {path} does not exist")
@@ -59,7 +51,7 @@ def open_source(path: str | Path) -> Iterator[Source]:
         yield Source(path, _shown(files), lambda name: (path / name).read_bytes())
         return
     try:
-        archive = _opened(path)
+        archive = zipfile.ZipFile(path) if zipfile.is_zipfile(path) else tarfile.open(path)  # noqa: SIM115
     except DAMAGED as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
         raise ValueError(f"source: {path} is damaged, or not a folder, a zip or a tar archive: {reason}") from None
@@ -75,12 +67,6 @@ def open_source(path: str | Path) -> Iterator[Source]:
 
 def _shown(names: list[str]) -> list[str]:
     return [name for name in names if not any(part.startswith(".") and part not in (".", "..") for part in name.split("/"))]
-
-
-def _opened(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
-    if zipfile.is_zipfile(path):
-        return zipfile.ZipFile(path)
-    return tarfile.open(path)
 
 
 def _members(archive: tarfile.TarFile, path: Path) -> dict[str, tarfile.TarInfo]:

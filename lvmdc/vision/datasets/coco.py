@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from lvmdc.boxes import LabelledBoxes
-from lvmdc.storage.arrays import inside, read_json
+from lvmdc.storage.files import inside, read_json
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.scenes import SceneSet

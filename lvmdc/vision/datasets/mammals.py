@@ -1,4 +1,4 @@
-"""The photographs of the paper's first experiment (section 6.1): six mammals, with our own boxes."""
+"""The photographs of the paper's first experiment (section 6.1), six mammals, with our boxes; its authors' windows and HOG features."""
 
 import csv
 import re
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from lvmdc.losses.overlap import box_iou
+from lvmdc.boxes import box_iou
 from lvmdc.vision.datasets.archive import Source
 from lvmdc.vision.datasets.folder import folder
 from lvmdc.vision.datasets.images import ImageSet
@@ -17,8 +17,20 @@ from lvmdc.vision.datasets.reading import SUFFIXES
 BOXES = Path(__file__).with_name("mammals_boxes.csv")  # read by eye, to about three pixels
 HOW = "`python scripts/prepare_data.py mammals` says how to get them"
 
-# One photograph scaled or cropped twice, or two of one animal in one place: found by the correlation of the images at 24×24 grey pixels
-# and by matching local features (which finds crops), and confirmed by eye among all images of a class.
+WINDOW = (8, 6)  # cells across and down
+LENGTH = 8 * 6 * 31  # numbers of a window, 31 per cell
+CELLS = {  # width and height of a cell in pixels, the same in all photographs of a class; windows are one cell apart
+    "bison": (20.92, 19.85),
+    "deer": (20.95, 21.25),
+    "elephant": (19.95, 21.15),
+    "giraffe": (12.92, 30.47),
+    "llama": (17.9, 25.2),
+    "rhino": (20.9, 18.48),
+}
+NAME = re.compile(r"(.+\.jpg)\.(\d{3})\.(\d{3})\.txt")  # the photograph, and the window's steps to the right and down
+
+# One photograph scaled or cropped twice, or two of one animal in one place: found by correlation at 24×24 grey pixels and by matching local
+# features (which finds crops), and confirmed by eye among all images of a class.
 NEAR_DUPLICATES = (
     ("bison/bison_rescaled_0018.jpg", "bison/bison_rescaled_0311.jpg"),  # the same, scaled
     ("bison/bison_rescaled_0052.jpg", "bison/bison_rescaled_0461.jpg"),  # the same, scaled
@@ -32,11 +44,7 @@ NEAR_DUPLICATES = (
 
 
 def photographs() -> list[str]:
-    """The names `<class>/<file>` of the 271 photographs.
-
-    >>> len(photographs()), photographs()[0]
-    (271, 'bison/bison_rescaled_0009.jpg')
-    """
+    """The names `<class>/<file>` of the 271 photographs."""
     with BOXES.open(encoding="utf-8", newline="") as file:
         return [row["image"] for row in csv.DictReader(file)]
 
@@ -44,8 +52,8 @@ def photographs() -> list[str]:
 def mammals(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
     """The 271 photographs `path/images/<class>/<file>.jpg` of bison, deer, elephants, giraffes, llamas and rhinos.
 
-    True boxes are our own, which the package holds, or those of the table `boxes` (see `folder`). `groups` keeps near duplicates
-    (`NEAR_DUPLICATES`) on one side of a split. A photograph that is missing, or one too many, is refused by name.
+    True boxes are ours, part of the package, or those of the table `boxes` (see `folder`). `groups` keeps `NEAR_DUPLICATES` on one side of
+    a split. Missing and additional photographs are refused by name.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -68,12 +76,7 @@ def mammals(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
 
 
 def check_complete(root: Path) -> None:
-    """Refuse a folder of photographs by class that does not hold the 271, and no others.
-
-    >>> check_complete(Path("nowhere"))
-    Traceback (most recent call last):
-    ValueError: nowhere must hold the 271 photographs, but bison/bison_rescaled_0009.jpg is missing, and 270 others
-    """
+    """Refuse a folder of photographs by class that does not hold exactly the 271."""
     expected = photographs()
     found = {f"{file.parent.name}/{file.name}" for file in root.glob("[!.]*/[!.]*") if file.suffix.lower() in SUFFIXES}
     missing = [name for name in expected if name not in found]
@@ -84,32 +87,13 @@ def check_complete(root: Path) -> None:
             raise ValueError(f"{root} must hold the {len(expected)} photographs, but {names[0]} {what}{others}")
 
 
-# The windows of the paper's authors on the photographs of mammals, with their HOG features, from the files of their repository.
-
-WINDOW = (8, 6)  # cells across and down
-LENGTH = 8 * 6 * 31  # numbers that describe a window, 31 for a cell
-CELLS = {  # width and height of a cell in pixels, the same in all photographs of a class; windows are one cell apart
-    "bison": (20.92, 19.85),
-    "deer": (20.95, 21.25),
-    "elephant": (19.95, 21.15),
-    "giraffe": (12.92, 30.47),
-    "llama": (17.9, 25.2),
-    "rhino": (20.9, 18.48),
-}
-NAME = re.compile(r"(.+\.jpg)\.(\d{3})\.(\d{3})\.txt")  # the photograph, and the window's steps to the right and down
-
-
 def read_windows(source: Source, progress: bool = True) -> dict[str, np.ndarray] | None:
-    """All windows of the 271 photographs in the layout of `FileProposals` and `FileFeatures`; None where the source has no window at all.
+    """All windows of the 271 photographs in the layout of `FileProposals` and `FileFeatures`; None if there is no window.
 
     A window is a file `<photograph>.<i>.<j>.txt` of 1,488 numbers, i steps to the right and j down. The arrays are `images` (271,),
-    `labels` (271,), `counts` (271,), `grid` (271, 2), how many windows lie side by side and one below the other, `windows` (T, 4),
-    `features` (T, 1488) in half precision, and `truth` (271,), the window of best overlap with our box, the first of several that tie.
-    Window (i, j) of an image is its row i · grid[1] + j.
-
-    >>> from pathlib import Path
-    >>> read_windows(Source(Path("empty"), [], bytes), progress=False) is None
-    True
+    `labels` (271,), `counts` (271,), `grid` (271, 2), windows across and down, `windows` (T, 4), `features` (T, 1488) in half precision,
+    and `truth` (271,), the window of best overlap with our box, the first of several that tie. Window (i, j) of an image is its row
+    i · grid[1] + j.
     """
     found: dict[str, dict[tuple[int, int], str]] = {}
     for file in source.files:
@@ -130,17 +114,9 @@ def read_windows(source: Source, progress: bool = True) -> dict[str, np.ndarray]
                 windows[row] = np.concatenate([(i, j) * step, (np.add((i, j), WINDOW)) * step])
                 row += 1
             bar.update(across * down)
-    grid = np.array(list(grids.values()))
-    labels = np.array([sorted(CELLS).index(name.partition("/")[0]) for name in names])
-    arrays = {
-        "images": np.array(names),
-        "labels": labels,
-        "counts": grid.prod(axis=1),
-        "grid": grid,
-        "windows": windows,
-        "features": features,
-    }
-    return arrays | {"truth": _truth(arrays["counts"], windows)}
+    grid, labels = np.array(list(grids.values())), np.array([sorted(CELLS).index(name.partition("/")[0]) for name in names])
+    arrays = {"images": np.array(names), "labels": labels, "counts": grid.prod(axis=1), "grid": grid, "windows": windows}
+    return arrays | {"features": features, "truth": _truth(arrays["counts"], windows)}
 
 
 def _grid(name: str, found: dict[tuple[int, int], str], source: Source) -> tuple[int, int]:
@@ -166,5 +142,5 @@ def _truth(counts: np.ndarray, windows: np.ndarray) -> np.ndarray:
         boxes = [[float(row[corner]) for corner in ("x1", "y1", "x2", "y2")] for row in csv.DictReader(file)]
     ends = np.cumsum(counts)
     parts = zip(ends - counts, ends, torch.tensor(boxes, dtype=torch.float64), strict=True)
-    # Rounded: all windows around a small box overlap it alike, and the last digit must not decide.
+    # Rounded: all windows around a small box overlap it equally, and the last digit must not decide.
     return np.array([int(box_iou(torch.from_numpy(windows[a:b]).double(), box).round(decimals=6).argmax()) for a, b, box in parts])

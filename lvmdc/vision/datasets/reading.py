@@ -1,32 +1,34 @@
-"""An image file as pixels, whatever its mode."""
+"""Image files of any mode as RGB pixels."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-# What Pillow may take a file for, whatever its name: formats of pixels alone. Others start programs, as EPS does.
+# Formats that Pillow may read, whatever the file name: pixels only. Others start programs, as EPS does.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 89_478_485  # above which Pillow warns of a decompression bomb; a quarter of a gigabyte in RGB
-_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 turn the image by a quarter
+_ORIENTATION = 0x0112  # the EXIF tag; its values 5 to 8 rotate the image by a quarter turn
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any mode in RGB: 16 bits are scaled to 8, and what is transparent shows white, as in a viewer.
+    """An image of any mode in RGB: 16 bits are scaled to 8, and transparency becomes white, as in a viewer.
 
     >>> to_rgb(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))
     (255, 255, 255)
     """
     if image.mode.startswith("I"):
-        # Pillow's own conversion of 16-bit images clips at 255: they would come out white.
+        # Pillow's conversion of 16-bit images clips at 255, which makes them white.
         levels = np.asarray(image).astype(np.int64)
         if levels.size and (levels.min() < 0 or levels.max() > 65535):
             raise ValueError(f"its grey values must lie in 0..65535, but they span {levels.min()}..{levels.max()}")
         return Image.fromarray(np.round(levels / 257).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
-        raise ValueError("it holds floating point values, whose range is not known; save it with 8 or 16 bits")
+        raise ValueError("it holds floating point values, whose range is unknown; save it with 8 or 16 bits")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
@@ -34,57 +36,35 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def read_image(path: str | Path) -> Image.Image:
-    """The image in RGB, upright as its EXIF orientation says. A file that cannot be read whole is refused by name.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("CMYK", (4, 3)).save(f"{folder}/a.jpg")
-    ...     read_image(f"{folder}/a.jpg").size
-    (4, 3)
-    """
-    try:
-        with _opened(path) as image:
-            image.load()
-            return to_rgb(ImageOps.exif_transpose(image))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except Exception as error:  # Pillow's decoders raise a dozen kinds for a damaged file
-        raise _unreadable(path, error) from error
+    """The image in RGB, upright according to its EXIF orientation. A file that cannot be read completely is refused by name."""
+    with _opened(path) as image:
+        image.load()
+        return to_rgb(ImageOps.exif_transpose(image))
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
-    """Width and height of the upright image, from the head of the file alone.
+    """Width and height of the upright image, from the file header alone."""
+    with _opened(path) as image:
+        width, height = image.size
+        return (height, width) if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("L", (4, 3)).save(f"{folder}/a.png")
-    ...     image_size(f"{folder}/a.png")
-    (4, 3)
-    """
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Image.Image]:
+    """An image of which only the header is read; one that is too large is refused before it takes memory, all errors name the file."""
     try:
-        with _opened(path) as image:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(path, formats=FORMATS)
+        with image:
             width, height = image.size
-            return (height, width) if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
+            if width * height > MOST_PIXELS:
+                raise ValueError(f"it has {width} by {height} pixels, and more than {MOST_PIXELS} in all are not read")
+            yield image
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
-    except Exception as error:
-        raise _unreadable(path, error) from error
-
-
-def _opened(path: str | Path) -> Image.Image:
-    """An image of which only the head is read yet; one of absurd size is refused before it costs memory."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        image = Image.open(path, formats=FORMATS)
-    width, height = image.size
-    if width * height > MOST_PIXELS:
-        image.close()
-        raise ValueError(f"it has {width} by {height} pixels, and more than {MOST_PIXELS} in all are not read")
-    return image
-
-
-def _unreadable(path: str | Path, error: Exception) -> ValueError:
-    # Pillow's message for a file that is no image repeats the path.
-    unknown = isinstance(error, Image.UnidentifiedImageError)
-    reason = "it is not an image" if unknown else (str(error) or type(error).__name__).splitlines()[0]
-    return ValueError(f"{path} cannot be read as an image: {reason}")
+    except Exception as error:  # Pillow's decoders raise a dozen kinds for a damaged file
+        # Pillow's message for a file that is no image repeats the path.
+        unknown = isinstance(error, Image.UnidentifiedImageError)
+        reason = "it is not an image" if unknown else (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} cannot be read as an image: {reason}") from error

@@ -1,9 +1,8 @@
-"""Images that were turned by an angle nobody tells."""
+"""Digits that were turned by an unknown angle: embedded handwritten digits, and MNIST from its idx files."""
 
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Self
 
 import cv2
 import numpy as np
@@ -12,17 +11,19 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
 from lvmdc.samples import CandidateSet
-from lvmdc.storage.arrays import read_bytes
+from lvmdc.storage.files import read_bytes
 
 TILE = 40  # pixels of one candidate in a drawing
 ROTATIONS = tuple(range(-60, 61, 12))  # degrees: eleven
+CANVAS, DIGIT = 20, 14  # pixels: the digit keeps its corners when it is turned
+PARTS = ("train", "t10k")  # to train with, to test with
 
 
 def turned(images: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
-    """Square images (n, s, s) turned counter-clockwise about their middle, each by its own angle or all by one; black comes in.
+    """Square images (n, s, s) turned counter-clockwise about their middle, each by its own angle or all by one, filled with black.
 
     >>> turned(np.array([[[1.0, 0.0], [0.0, 0.0]]], np.float32), 90).round().tolist()
     [[[0.0, 0.0], [1.0, 0.0]]]
@@ -41,18 +42,20 @@ class RotationSet(CandidateSet):
     """Images x with their class y; h is which of the angles the image was turned by.
 
     w·Ψ(x, y, h) = w_y·R_h(x) / ‖R_h(x)‖, where R_h turns an image back by the angle h: the features of candidate h are the pixels of the
-    image turned back by that angle, as a vector of length one. Turned back by the right angle it stands upright, and one weight a pixel
-    and class will do.
+    image turned back by that angle, as a vector of length one. The right angle makes it upright, so that one weight per pixel and class
+    suffices.
 
     Args:
-        images: (n, s, s) grey values in 0..1, as they are seen.
+        images: (n, s, s) grey values in 0..1, as observed.
         rotations: degrees, counter-clockwise.
 
-    What else is as in `CandidateSet`.
+    Other arguments are those of `CandidateSet`.
 
     >>> RotationSet(np.ones((2, 4, 4)), ["1", "7"], [0, 1]).candidates()
     Candidates(2 samples, 22 candidates of 16 features, torch.float32, cpu)
     """
+
+    per_sample = ("images",)
 
     def __init__(
         self,
@@ -89,44 +92,26 @@ class RotationSet(CandidateSet):
         left = TILE * torch.arange(len(self.rotations), dtype=torch.float32)
         return torch.stack([left, torch.zeros_like(left), left + TILE, torch.full_like(left, TILE)], dim=1)
 
-    def subset(self, index: ArrayLike) -> Self:
-        part = super().subset(index)
-        part.images = self.images[as_tensor(index).reshape(-1).numpy()]
-        return part
-
 
 def turned_at_random(images: np.ndarray, seed: int, rotations: Sequence[float] = ROTATIONS) -> tuple[np.ndarray, np.ndarray]:
-    """Each image (s, s) turned by one of the angles, and which one it was; image i is turned alike whatever n is.
-
-    >>> turned_at_random(np.ones((3, 4, 4), np.float32), seed=0)[1].shape
-    (3,)
-    """
+    """Each image (s, s) turned by one of the angles, and which one it was; image i is turned in the same way whatever n is."""
     h = np.array([np.random.default_rng([seed, i]).integers(len(rotations)) for i in range(len(images))])
     return turned(images, np.asarray(rotations, float)[h]), h
 
 
 def checked_pair(pair: Sequence[int]) -> list[int]:
-    """The digits to tell apart, refused if they are not different digits.
-
-    >>> checked_pair((1, 7))
-    [1, 7]
-    """
+    """The digits to tell apart, refused if they are not different digits."""
     digits = list(pair)
     if len(digits) < 2 or len(set(digits)) != len(digits) or not all(isinstance(d, int) and 0 <= d <= 9 for d in digits):
         raise ValueError(f"pair must be two or more different digits in 0..9, such as [1,7], but it is {digits}")
     return digits
 
 
-# Embedded digit recognition: real handwritten digits, each turned by an unknown angle.
-
-CANVAS, DIGIT = 20, 14  # pixels: the digit keeps its corners when it is turned
-
-
 def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int = 120) -> RotationSet:
     """scikit-learn's handwritten digits of two classes (or more), each turned by one of eleven angles from −60° to 60°.
 
-    Which digit it is, is told; by which angle it was turned, is not. The 8 × 8 pixels are enlarged to 14 × 14 in the middle of 20 × 20.
-    With more samples than a class has digits, digits come again, turned by another angle; `groups` tells which samples share one.
+    The digit is known, the angle is not. The 8 × 8 pixels are enlarged to 14 × 14 in the middle of 20 × 20. With more samples than a class
+    has digits, digits are repeated, turned by another angle; `groups` says which samples share one.
 
     >>> digits = rotated_digits(per_class=3)
     >>> digits, digits.h.shape
@@ -154,18 +139,13 @@ def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int =
     return RotationSet(np.concatenate(images), [str(d) for d in digits], y, np.concatenate(h), names, np.concatenate(groups))
 
 
-# MNIST digits from their idx files, each turned by an unknown angle.
-
-PARTS = ("train", "t10k")  # to train with, to test with
-
-
 def mnist(path: str | Path, pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int | None = 1000) -> RotationSet:
-    """The digits of two classes (or more) from `path/train-images-idx3-ubyte` and its like, plain or `.gz`, divided as they came.
+    """The digits of two classes (or more) from `path/train-images-idx3-ubyte` and the other three files, plain or `.gz`, with its split.
 
     Each is turned by one of eleven angles from −60° to 60°, as in `rotated_digits`.
 
     Args:
-        per_class: how many of each class are taken from each part, the first ones; None: all.
+        per_class: the number of each class from each part, the first ones; None: all.
 
     >>> mnist("nowhere")
     Traceback (most recent call last):
@@ -191,15 +171,9 @@ def mnist(path: str | Path, pair: Sequence[int] = (1, 7), seed: int = 0, per_cla
 
 
 def read_idx(path: str | Path) -> np.ndarray:
-    """The array of an idx file of bytes, plain or `.gz`; one that is cut short, or of another kind, is refused by name.
+    """The array of an idx file of bytes, plain or `.gz`; a truncated one, or one of another kind, is refused by name.
 
     The format: two zero bytes, 8 for unsigned bytes, the number of dimensions, each of them as four bytes, highest first, then the data.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "two").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 7]))
-    ...     read_idx(f"{folder}/two")
-    array([5, 7], dtype=uint8)
     """
     path = Path(path)
     data = read_bytes(path)

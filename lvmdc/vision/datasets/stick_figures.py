@@ -1,4 +1,4 @@
-"""Stick figures: a pose as joint angles, its props, and the strokes that draw them."""
+"""Embedded action detection: drawn stick figures in action among bystanders."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from PIL import Image, ImageDraw
 from lvmdc.vision.datasets.digits import photograph_crop
 from lvmdc.vision.datasets.images import ImageSet
 
-# Lengths as parts of the height of a standing figure.
+FINE = 4  # drawn this many times larger and averaged, which smooths the edges
+# Lengths as shares of the height of a standing figure.
 HEAD, NECK, TORSO, UPPER_ARM, FOREARM, THIGH, SHIN = 0.075, 0.03, 0.31, 0.17, 0.16, 0.24, 0.24
 
 
 @dataclasses.dataclass(frozen=True)
 class Stroke:
-    """A polyline, or the area within it.
-
-    >>> Stroke(np.array([[0.0, 0.0], [0.0, 2.0]])).moved(3.0, False, np.array([1.0, 1.0])).points.tolist()
-    [[1.0, 1.0], [1.0, 7.0]]
-    """
+    """A polyline, or the area within it."""
 
     points: np.ndarray  # (m, 2)
     filled: bool = False
@@ -33,12 +30,8 @@ class Stroke:
 
 @dataclasses.dataclass(frozen=True)
 class Pose:
-    """Angles in degrees for a figure that looks to the right. Limbs hang at 0 and swing forward with a positive angle; the second
-    angle of a limb is the bend of its elbow or knee. The torso stands at 0 and leans forward with a positive angle.
-
-    >>> Pose(0, (9, 6), (-9, 6), (5, -2), (-5, -2)) == STANDING
-    True
-    """
+    """Angles in degrees for a figure that looks to the right. Limbs hang at 0 and swing forward with a positive angle; the second angle is
+    the bend of the elbow or knee. The torso is upright at 0 and leans forward with a positive angle."""
 
     torso: float
     near_arm: tuple[float, float]
@@ -50,12 +43,7 @@ class Pose:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """The strokes of a person and of what the person uses, in a frame of their own.
-
-    >>> spine = Figure([Stroke(np.array([[0.0, 0.0], [0.0, 2.0]]))], props=[])
-    >>> spine.moved(2.0, False, np.ones(2)).bounds().tolist()
-    [1.0, 1.0, 1.0, 5.0]
-    """
+    """The strokes of a person and of what the person uses, with the hip at the origin."""
 
     body: list[Stroke]
     props: list[Stroke]
@@ -71,12 +59,7 @@ class Figure:
 
 
 def figure(pose: Pose, rng: np.random.Generator, jitter: float) -> Figure:
-    """A person of height 1 in a pose whose angles vary by `jitter` degrees (standard deviation); the hip is the origin.
-
-    >>> person = figure(POSES["walking"], np.random.default_rng(0), jitter=0.0)
-    >>> person.bounds().round(2).tolist()
-    [-0.24, -0.49, 0.2, 0.44]
-    """
+    """A person of height 1 in a pose whose angles vary by `jitter` degrees (standard deviation); the hip is the origin."""
 
     def bent(angles: tuple[float, float], start: np.ndarray, first: float, second: float) -> tuple[np.ndarray, np.ndarray]:
         a, b = (angle + jitter * rng.standard_normal() for angle in angles)
@@ -100,11 +83,7 @@ def figure(pose: Pose, rng: np.random.Generator, jitter: float) -> Figure:
 
 
 def circle(centre: np.ndarray, radius: float, height: float | None = None) -> np.ndarray:
-    """(25, 2) points around a circle, or around an ellipse of another half-height, back to the first.
-
-    >>> circle(np.zeros(2), 1.0).shape
-    (25, 2)
-    """
+    """(25, 2) points around a circle, or around an ellipse of another half-height, back to the first."""
     turn = np.linspace(0, 2 * np.pi, 25)
     return centre + np.stack([radius * np.cos(turn), (height or radius) * np.sin(turn)], axis=1)
 
@@ -126,7 +105,7 @@ def _block(centre: np.ndarray, width: float, height: float) -> Stroke:
     return Stroke(centre + corners, filled=True)
 
 
-# ---- props: what the hands and the seat are at --------------------------------------------------------------------
+# ---- props: what the hands and the seat touch ---------------------------------------------------------------------
 
 
 def _phone(at: dict[str, np.ndarray]) -> list[Stroke]:
@@ -196,11 +175,6 @@ POSES = {
 }
 
 
-# Embedded action detection: stick figures in action among bystanders.
-
-FINE = 4  # drawn this many times larger and averaged, which smooths the edges
-
-
 def stick_actions(
     seed: int = 0,
     per_class: int = 30,
@@ -212,15 +186,15 @@ def stick_actions(
     background: float = 0.35,
     noise: float = 0.03,
 ) -> ImageSet:
-    """Images that each show one person doing one of ten things, labelled with the action but not with who does it.
+    """Images that each show one person doing one of ten things, labelled with the action but not with the person.
 
     The actions are those of PASCAL VOC, drawn as stick figures: jumping, phoning, playing guitar, reading, riding a bike, riding a
     horse, running, taking a photo, using a computer, walking. Joint angles vary by `pose_jitter` degrees (standard deviation); size,
-    place and side are random. `bystanders` stand about, over `clutter` loose strokes on `background` × a grey crop of a scikit-learn
+    position and side are random. `bystanders` stand around, over `clutter` loose strokes on `background` × a grey crop of a scikit-learn
     photograph, with Gaussian `noise`. Image i of an action is the same whatever `per_class` is.
 
     The true box holds the acting person, without the horse. `objects` are the boxes of all persons, the acting one first;
-    candidates come from `lvmdc.vision.proposals.JitteredBoxes.around(images)`, which reports them all alike, about 20 boxes an image.
+    candidates come from `lvmdc.vision.proposals.JitteredBoxes.around(images)`, which treats them all the same, about 20 boxes per image.
 
     >>> images = stick_actions(per_class=1)
     >>> images, images.image(0).size, len(images.objects[0])
@@ -255,7 +229,7 @@ def stick_actions(
 
 
 def _placed(person: Figure, rng: np.random.Generator, size: float, canvas: int, others: list[Figure]) -> Figure:
-    """The person at a random place inside the canvas, props and all; of some tries, the one that hides least of the others."""
+    """The person at a random place inside the canvas, props and all; of 12 tries, the one that hides least of the others."""
     turned = person.moved(size, bool(rng.integers(2)), np.zeros(2))
     bounds = turned.bounds(props=True)
     least, most = 2 - bounds[:2], canvas - 2 - bounds[2:]
@@ -285,7 +259,7 @@ def _loose_stroke(rng: np.random.Generator, canvas: int) -> Stroke:
 
 
 def _drawn(inked: list[tuple[Stroke, float]], width: float, canvas: int) -> np.ndarray:
-    """(canvas, canvas) strokes of one width, each of its own brightness, later ones over earlier ones."""
+    """(canvas, canvas) strokes of one width, later ones over earlier ones."""
     sheet = Image.new("L", (canvas * FINE, canvas * FINE))
     pen = ImageDraw.Draw(sheet)
     radius = width * FINE / 2

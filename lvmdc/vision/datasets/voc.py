@@ -12,7 +12,7 @@ from lvmdc.boxes import LabelledBoxes
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.scenes import SceneSet
-from lvmdc.vision.datasets.voc_annotation import Person, VocObject, listed, read_objects, read_people, rows_of, voc_files
+from lvmdc.vision.datasets.voc_annotation import VocObject, listed, read_objects, rows_of, voc_files
 
 # The data of the paper's second experiment (section 6.2): actions of people, from PASCAL VOC.
 #
@@ -72,7 +72,7 @@ def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> I
     lists: dict[tuple[str, int], set[str]] | None = None
     chosen, y, boxes, objects, several, none = [], [], [], [], 0, 0
     for key, file, annotation in zip(keys, files, annotations, strict=True):
-        people = read_people(annotation, image_size(file))
+        people = read_objects(annotation, image_size(file), only="person")
         largest = max(people, key=lambda person: person.area, default=None)
         if largest is not None and largest.actions is None and lists is None:
             lists = _action_lists(root, split, known)
@@ -117,7 +117,7 @@ def _action_lists(root: Path, split: str, known: tuple[str, ...]) -> dict[tuple[
     return told
 
 
-def _shown(key: str, person: Person, lists: dict[tuple[str, int], set[str]], known: tuple[str, ...]) -> list[str]:
+def _shown(key: str, person: VocObject, lists: dict[tuple[str, int], set[str]], known: tuple[str, ...]) -> list[str]:
     actions = lists.get((key, person.number), set()) if person.actions is None else person.actions
     return [action for action in known if action in actions]
 

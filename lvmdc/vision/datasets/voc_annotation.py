@@ -1,13 +1,16 @@
-"""Lists of images, and the files of a devkit, of PASCAL VOC."""
+"""Files of a PASCAL VOC devkit: lists of images, and annotations of the objects in an image."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from lvmdc.storage.arrays import read_text
+from lvmdc.storage.files import read_text
+
+DEPTH = 20  # of the elements of an annotation; VOC has four levels
+CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -19,14 +22,7 @@ def rows_of(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def listed(path: Path) -> list[str]:
-    """The images that a list names, each once: it may have a line for every object.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "train.txt").write_text("2011_1 1\\n2011_1 2\\n2011_7 1\\n")
-    ...     listed(Path(folder, "train.txt"))
-    ['2011_1', '2011_7']
-    """
+    """The images in a list, each once: it may have a line for every object."""
     keys = list(dict.fromkeys(words[0] for _, words in rows_of(path)))
     if not keys:
         raise ValueError(f"{path} must name the images of the split, but it is empty")
@@ -37,12 +33,7 @@ def listed(path: Path) -> list[str]:
 
 
 def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Path]:
-    """The file of each image in a folder of the devkit; those that are missing are named, with the lists that have them.
-
-    >>> voc_files(Path("nowhere"), ["2011_1"], ".jpg", "train.txt")
-    Traceback (most recent call last):
-    FileNotFoundError: train.txt names nowhere/2011_1.jpg, which does not exist (1 of 1 files are missing in nowhere)
-    """
+    """The file of each image in a folder of the devkit; missing ones are refused with the lists that name them."""
     files = [folder / f"{key}{suffix}" for key in keys]
     missing = [file for file in files if not file.is_file()]
     if missing:
@@ -52,51 +43,9 @@ def voc_files(folder: Path, keys: list[str], suffix: str, lists: str) -> list[Pa
     return files
 
 
-# One annotation file of PASCAL VOC: the objects in an image, and what people do.
-
-DEPTH = 20  # of the elements of an annotation; VOC has four levels
-CORNERS = ("xmin", "ymin", "xmax", "ymax")
-
-
-@dataclass(frozen=True)
-class Person:
-    """An annotated person: its number among the objects of the image, from 1; its box in pixels; its actions, None where not told."""
-
-    number: int
-    box: tuple[float, float, float, float]
-    actions: frozenset[str] | None
-
-    @property
-    def area(self) -> float:
-        """Width times height of the box."""
-        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
-
-
-def read_people(path: Path, size: tuple[int, int]) -> list[Person]:
-    """The people that an annotation file has boxes for, in its order.
-
-    VOC counts pixels from 1 and both ends of a box are inside it, so that x1 = xmin − 1 and x2 = xmax here. A box may reach over the
-    edge of its image by one pixel, as VOC's rounding does, and is cut there.
-
-    Args:
-        path: `Annotations/<image>.xml`.
-        size: width and height of the image itself.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "a.xml")
-    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
-    ...     person = f"<object><name>person</name>{box}<actions><running>1</running><other>0</other></actions></object>"
-    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{person}</annotation>")
-    ...     read_people(file, (6, 4))
-    [Person(number=1, box=(0.0, 1.0, 3.0, 4.0), actions=frozenset({'running'}))]
-    """
-    return [Person(o.number, o.box, o.actions) for o in read_objects(path, size, "person")]
-
-
 @dataclass(frozen=True)
 class VocObject:
-    """An annotated object: its number in the image, from 1; its class; its box in pixels; flags; actions, None where not told."""
+    """An annotated object: its number in the image, from 1; its class; its box in pixels; flags; actions, None where unknown."""
 
     number: int
     name: str
@@ -105,18 +54,21 @@ class VocObject:
     truncated: bool
     actions: frozenset[str] | None
 
+    @property
+    def area(self) -> float:
+        """Width times height of the box."""
+        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
+
 
 def read_objects(path: Path, size: tuple[int, int], only: str | None = None) -> list[VocObject]:
-    """The objects of an annotation file, in its order; with `only`, those of that name. Flags that a file does not have are false.
+    """The objects of an annotation file, in its order; with `only`, those of that name. Missing flags are false.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "a.xml")
-    ...     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
-    ...     cow = f"<object><name>cow</name><difficult>1</difficult>{box}</object>"
-    ...     _ = file.write_text(f"<annotation><size><width>6</width><height>4</height></size>{cow}</annotation>")
-    ...     read_objects(file, (6, 4))
-    [VocObject(number=1, name='cow', box=(0.0, 1.0, 3.0, 4.0), difficult=True, truncated=False, actions=None)]
+    VOC counts pixels from 1 and both ends of a box are inside it, so that x1 = xmin − 1 and x2 = xmax here. A box may reach over the edge
+    of its image by one pixel, as VOC's rounding does, and is cut there.
+
+    Args:
+        path: `Annotations/<image>.xml`.
+        size: width and height of the image itself.
     """
     root = _parsed(path)
     _check_size(path, root, size)
@@ -148,7 +100,7 @@ def _parsed(path: Path) -> ElementTree.Element:
         builder.end(tag)
 
     def refuse(*declaration: object) -> None:
-        raise ValueError(f"{path} declares a document type, which annotations do not have, and which is not read")
+        raise ValueError(f"{path} declares a document type, which annotations do not have")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
@@ -160,24 +112,22 @@ def _parsed(path: Path) -> ElementTree.Element:
         raise FileNotFoundError(f"the annotation file {path} does not exist") from None
     except expat.ExpatError as error:
         raise ValueError(f"{path}, line {error.lineno}: not valid XML: {expat.ErrorString(error.code)}") from None
-    except LookupError as error:  # an encoding that does not exist
-        raise ValueError(f"{path}: not valid XML: {error}") from None
-    except ValueError as error:
+    except (LookupError, ValueError) as error:  # an encoding that does not exist, or one of the refusals above
         raise error if str(path) in str(error) else ValueError(f"{path}: not valid XML: {error}") from None
     return builder.close()
 
 
-def _flag(said: str | None, name: str, where: str) -> bool:
-    text = (said or "0").strip()
+def _flag(value: str | None, name: str, where: str) -> bool:
+    text = (value or "0").strip()
     if text not in ("0", "1"):
         raise ValueError(f"{where}: {name} must be 0 or 1, but it is {text!r}")
     return text == "1"
 
 
 def _check_size(path: Path, root: ElementTree.Element, size: tuple[int, int]) -> None:
-    said = root.findtext("size/width"), root.findtext("size/height")
-    if said != (None, None) and tuple(_number(value) for value in said) != size:
-        raise ValueError(f"{path} is for an image of {said[0]} by {said[1]} pixels, but the image is {size[0]} by {size[1]}")
+    stated = root.findtext("size/width"), root.findtext("size/height")
+    if stated != (None, None) and tuple(_number(value) for value in stated) != size:
+        raise ValueError(f"{path} is for an image of {stated[0]} by {stated[1]} pixels, but the image is {size[0]} by {size[1]}")
 
 
 def _number(text: str | None) -> float:
@@ -188,9 +138,9 @@ def _number(text: str | None) -> float:
 
 
 def _box(item: ElementTree.Element, size: tuple[int, int], where: str) -> tuple[float, float, float, float]:
-    said: Sequence[str | None] = [item.findtext(f"bndbox/{corner}") for corner in CORNERS]
-    xmin, ymin, xmax, ymax = (_number(value) for value in said)
-    for corner, value, text in zip(CORNERS, (xmin, ymin, xmax, ymax), said, strict=True):
+    texts = [item.findtext(f"bndbox/{corner}") for corner in CORNERS]
+    xmin, ymin, xmax, ymax = (_number(text) for text in texts)
+    for corner, value, text in zip(CORNERS, (xmin, ymin, xmax, ymax), texts, strict=True):
         if not math.isfinite(value):
             raise ValueError(f"{where}: {corner} of its bndbox must be a number, but it is {text!r}")
     x1, y1, x2, y2 = xmin - 1, ymin - 1, xmax, ymax

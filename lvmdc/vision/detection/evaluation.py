@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from lvmdc.boxes import LabelledBoxes
+from lvmdc.boxes import LabelledBoxes, box_area, box_iou
 from lvmdc.candidates import Candidates
-from lvmdc.losses.overlap import box_area, box_iou
 from lvmdc.solvers.initial import Init, starting_weights
 from lvmdc.storage.mapped import take
 from lvmdc.vision import metrics

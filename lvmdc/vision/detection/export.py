@@ -11,7 +11,7 @@ from lvmdc.arrays import ArrayLike
 from lvmdc.boxes import LabelledBoxes, suppressed
 from lvmdc.candidates import Candidates
 from lvmdc.reporting.page import png
-from lvmdc.storage.atomic import SafeNames, write_atomically
+from lvmdc.storage.files import SafeNames, write_atomically
 from lvmdc.vision.datasets.reading import image_size
 from lvmdc.vision.datasets.scenes import SceneSet
 from lvmdc.vision.detection.class_problem import as_table

@@ -1,13 +1,13 @@
-"""What a candidate looks like, and the way from images to candidates."""
+"""Features of candidates, and the way from images to candidates."""
 
-from lvmdc.vision.features.backbone import SmallCNN
 from lvmdc.vision.features.base import Concatenated, Features
-from lvmdc.vision.features.build import build_candidates, true_candidate
+from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.features.cache import cache_key, cache_path
 from lvmdc.vision.features.cnn import CNN
 from lvmdc.vision.features.file import FileFeatures
 from lvmdc.vision.features.hog import HOG
 from lvmdc.vision.features.kernel_map import KernelMap
+from lvmdc.vision.features.networks import SmallCNN
 from lvmdc.vision.features.regions import Learned, LengthNorm, RegionNetwork
 
 __all__ = [
@@ -24,5 +24,4 @@ __all__ = [
     "build_candidates",
     "cache_key",
     "cache_path",
-    "true_candidate",
 ]

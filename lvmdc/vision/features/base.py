@@ -1,4 +1,4 @@
-"""What a describer of candidates is."""
+"""What turns the boxes of an image into features."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from torch import Tensor
 
 
 class Features(ABC):
-    """What a candidate looks like: the numbers that stand for each box of an image in Ψ(x, y, h).
+    """What a candidate looks like: the numbers of each box of an image in Ψ(x, y, h).
 
-    A description of one's own implements `describe` and `settings`. It must depend on the image, the boxes and the settings
-    alone, since results are cached under these.
+    Custom features implement `describe` and `settings`. They must depend on the image, the boxes and the settings alone, since results are
+    cached under these.
 
     >>> import torch
     >>> class Area(Features):
@@ -30,18 +30,15 @@ class Features(ABC):
         """(m, d) float32 features of the (m, 4) boxes in an RGB image; d is the same for all images."""
 
     def describe_named(self, image: Image.Image, name: str, boxes: Tensor) -> Tensor:
-        """`describe`, for features that are looked up by the image's name rather than computed from its pixels."""
+        """`describe`, for features that are looked up by the image's name."""
         return self.describe(image, boxes)
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything that the features depend on beside the image and the boxes, as plain values that JSON can write."""
+        """Everything that the features depend on besides the image and the boxes, as plain values for JSON."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"
-
-
-# The pixels of a box.
 
 
 def pixel_corners(image: Image.Image, boxes: Tensor) -> list[tuple[int, int, int, int]]:
@@ -58,18 +55,15 @@ def pixel_corners(image: Image.Image, boxes: Tensor) -> list[tuple[int, int, int
     return corners
 
 
-# Several descriptions of a candidate, one after the other.
-
-
 class Concatenated(Features):
-    """The numbers of each part in turn, times its weight.
+    """Several features of a candidate, one after the other, each times its weight.
 
-    In a linear score under a norm of w a part counts by the squared length of its numbers. HOG and CNN have about the same length as they
-    come; `weights` sets another balance.
+    In a linear score under a norm of w a part counts by the squared length of its numbers. HOG and CNN have about the same length by
+    default; `weights` sets another balance.
 
     Args:
-        parts: the descriptions, by name or in order.
-        weights: a factor for each, by the same names or in the same order; 1 where not given.
+        parts: features, by name or in order.
+        weights: a factor for each, by the same names or in the same order; default 1.
 
     >>> from lvmdc.vision.features.hog import HOG
     >>> both = Concatenated([HOG(cell=16), HOG(cell=8)], weights=[0.5, 1.0])
@@ -84,7 +78,7 @@ class Concatenated(Features):
     ):
         self.parts = _by_name(parts)
         if not self.parts:
-            raise ValueError("parts must hold at least one description, but it is empty")
+            raise ValueError("parts must hold at least one of Features, but it is empty")
         for name, part in self.parts.items():
             if not isinstance(part, Features):
                 raise TypeError(f"parts must be Features, but parts[{name}] is {part!r}")
@@ -103,7 +97,7 @@ class Concatenated(Features):
         return self._joined([part.describe_named(image, name, boxes) for part in self.parts.values()])
 
     def settings(self) -> dict[str, Any]:
-        """Names are not among them: they change no number."""
+        """Without the names, which change no number."""
 
         def described(name: str, part: Features) -> dict[str, Any]:
             kind = f"{type(part).__module__}.{type(part).__qualname__}"

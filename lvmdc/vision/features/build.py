@@ -1,4 +1,4 @@
-"""The candidate that stands for the true box."""
+"""From images to candidates: proposals, features, and the cache on disk."""
 
 import logging
 import os
@@ -11,49 +11,66 @@ from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc import distributed
-from lvmdc.arrays import ArrayLike, as_tensor, check_finite, checked_boxes
+from lvmdc.arrays import check_finite
+from lvmdc.boxes import checked_boxes
 from lvmdc.candidates import Candidates
-from lvmdc.losses.overlap import box_iou
 from lvmdc.priors.base import Prior
-from lvmdc.segments import segment_argmax
 from lvmdc.vision.datasets.images import Sources
 from lvmdc.vision.features.base import Features
-from lvmdc.vision.features.cache import cache_key, cache_path, cached, make_in_pieces
+from lvmdc.vision.features.cache import cache_key, cache_path, cached, make_in_shards
 from lvmdc.vision.proposals.base import Proposals
 
-
-def true_candidate(candidates: Candidates, boxes: ArrayLike) -> tuple[Tensor, Tensor]:
-    """(n,) the candidate of best overlap with each sample's true box, the first of several that tie, and (n,) that overlap.
-
-    >>> import torch
-    >>> candidates = Candidates(torch.zeros(3, 1), [2, 1], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [0, 0, 4, 4]])
-    >>> true_candidate(candidates, [[1, 0, 3, 2], [0, 0, 4, 2]])
-    (tensor([1, 0]), tensor([1.0000, 0.5000]))
-    """
-    if candidates.boxes is None:
-        raise ValueError("candidates must have boxes, but candidates.boxes is None")
-    truth = as_tensor(boxes).to(candidates.boxes)
-    if truth.shape != (len(candidates), 4):
-        raise ValueError(f"boxes must have shape ({len(candidates)}, 4), one a sample, but it has shape {tuple(truth.shape)}")
-    overlap = box_iou(candidates.boxes, truth[candidates.sample])  # (T,)
-    rows = segment_argmax(overlap, candidates.counts)
-    return candidates.index(rows), overlap[rows]
+log = logging.getLogger(__name__)
 
 
-# From images to candidates, one image after the other.
+def build_candidates(
+    images: Sources,
+    proposals: Proposals,
+    features: Features,
+    cache_dir: str | Path | None = None,
+    progress: bool = True,
+    prior: Prior | None = None,
+) -> Candidates:
+    """The candidates of every image: the boxes of `proposals`, described by `features`, weighted before learning by `prior`.
 
-
-class Describer:
-    """Makes candidates of images, all with features of one length; what breaks its word is refused with the image.
+    With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the images' contents and all
+    settings: it is read again only for the same inputs. A damaged cache file is named in a warning and replaced. The work is saved in
+    shards of a few images: a killed job loses one shard, and results larger than memory are never in it as a whole. Over the ranks of
+    torch.distributed each makes some of the shards, and all ranks must share the cache; without a cache each makes all, in memory.
 
     >>> from lvmdc.vision.datasets import cluttered_digits
     >>> from lvmdc.vision.features import HOG
     >>> from lvmdc.vision.proposals import WindowGrid
-    >>> Describer(cluttered_digits(per_class=1), WindowGrid(), HOG())([4, 0])
-    Candidates(2 samples, 50 candidates of 324 features, boxes, torch.float32, cpu)
+    >>> build_candidates(cluttered_digits(per_class=1), WindowGrid(), HOG(), progress=False)
+    Candidates(6 samples, 150 candidates of 324 features, boxes, torch.float32, cpu)
     """
+    describe, n = _Describer(images, proposals, features, prior), len(images)
+    if cache_dir is None:
+        return describe(tqdm(range(n), desc="candidates", unit="image", disable=not progress))
+    _check_writable(Path(cache_dir))
+    path = cache_path(cache_dir, cache_key(images, proposals, features, prior))
+    found = cached(path, n) if distributed.ranks()[0] == 0 else None
+    if distributed.from_first_rank(found is not None):
+        log.info("read the candidates from the cache %s", path)
+        return Candidates.load(path) if found is None else found
+    made = make_in_shards(path, n, describe, progress)
+    log.info("kept the candidates in the cache %s", path)
+    return made
 
-    def __init__(self, images: Sources, proposals: Proposals, features: Features, prior: Prior | None = None):
+
+def _check_writable(directory: Path) -> None:
+    """Refuse a folder that cannot take the result, before hours of work."""
+    if directory.exists() and not directory.is_dir():
+        raise NotADirectoryError(f"cache_dir must be a folder, but {directory} is a file")
+    directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(f"cache_dir must be a folder that can be written to, but {directory} cannot")
+
+
+class _Describer:
+    """Makes candidates of images, all with features of one length; bad boxes, features and weights are refused with the image's name."""
+
+    def __init__(self, images: Sources, proposals: Proposals, features: Features, prior: Prior | None):
         self.images, self.proposals, self.features, self.prior = images, proposals, features, prior
         self._length: int | None = None
 
@@ -82,79 +99,28 @@ class Describer:
         try:
             checked_boxes(boxes, len(boxes))
             check_finite("features", numbers)
-            weights = None if self.prior is None else self.prior(image, boxes)
+            return boxes, numbers, None if self.prior is None else self.prior(image, boxes)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-        return boxes, numbers, weights
 
 
 class _Rows:
-    """Rows that come bit by bit. Joined from a list at the end they would stand in memory twice; here a quarter is spare at most."""
+    """Rows in one growing array. Joined from a list at the end they would be in memory twice; here at most a quarter is spare."""
 
     def __init__(self) -> None:
-        self.length, self._used, self._held = 0, 0, np.empty((0, 0), np.float32)
+        self._used, self._held = 0, np.empty((0, 0), np.float32)
 
     def append(self, rows: Tensor) -> None:
-        if self.length == 0:
-            self.length, self._held = rows.shape[1], np.empty(rows.shape, rows.numpy(force=True).dtype)
-        end = self._used + len(rows)
-        if end > len(self._held):
+        if self._used == 0:
+            self._held = np.empty(rows.shape, rows.numpy(force=True).dtype)
+        end, (room, length) = self._used + len(rows), self._held.shape
+        if end > room:
             # Grows in place where the system can move pages rather than copy them; nothing else refers to the array.
-            self._held.resize((max(end, len(self._held) * 5 // 4), self.length), refcheck=False)
+            self._held.resize((max(end, room * 5 // 4), length), refcheck=False)
         self._held[self._used : end] = rows.numpy(force=True)
         self._used = end
 
     def all(self) -> Tensor:
         """Everything, once: the array is handed over."""
-        self._held.resize((self._used, self.length), refcheck=False)
+        self._held.resize((self._used, self._held.shape[1]), refcheck=False)
         return torch.from_numpy(self._held)
-
-
-# From images to candidates: proposals, features, and the cache on disk.
-
-log = logging.getLogger(__name__)
-
-
-def build_candidates(
-    images: Sources,
-    proposals: Proposals,
-    features: Features,
-    cache_dir: str | Path | None = None,
-    progress: bool = True,
-    prior: Prior | None = None,
-) -> Candidates:
-    """The candidates of every image: where `proposals` says, looking as `features` says, and as likely before learning as `prior` says.
-
-    With `cache_dir` the result is kept there, in the npz layout of `Candidates.save`, under a hash of the images' contents
-    and all settings: it is read again only for the same inputs. A cache file that is damaged is named in a warning and made anew.
-    The work is done and kept in pieces of a few images: one that is killed loses a piece, and what is larger than memory is never in it.
-    Over the ranks of torch.distributed each makes some of the pieces, and they meet in the cache, which all of them must share;
-    without a cache each makes all, in memory.
-
-    >>> from lvmdc.vision.datasets import cluttered_digits
-    >>> from lvmdc.vision.features import HOG
-    >>> from lvmdc.vision.proposals import WindowGrid
-    >>> build_candidates(cluttered_digits(per_class=1), WindowGrid(), HOG(), progress=False)
-    Candidates(6 samples, 150 candidates of 324 features, boxes, torch.float32, cpu)
-    """
-    describe, n = Describer(images, proposals, features, prior), len(images)
-    if cache_dir is None:
-        return describe(tqdm(range(n), desc="candidates", unit="image", disable=not progress))
-    _check_writable(Path(cache_dir))
-    path = cache_path(cache_dir, cache_key(images, proposals, features, prior))
-    found = cached(path, n) if distributed.ranks()[0] == 0 else None
-    if distributed.told_by_first(found is not None):
-        log.info("read the candidates from the cache %s", path)
-        return Candidates.load(path) if found is None else found
-    made = make_in_pieces(path, n, describe, progress)
-    log.info("kept the candidates in the cache %s", path)
-    return made
-
-
-def _check_writable(directory: Path) -> None:
-    """Refuse a folder that cannot take the result, before hours are spent on it."""
-    if directory.exists() and not directory.is_dir():
-        raise NotADirectoryError(f"cache_dir must be a folder, but {directory} is a file")
-    directory.mkdir(parents=True, exist_ok=True)
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise PermissionError(f"cache_dir must be a folder that can be written to, but {directory} cannot")

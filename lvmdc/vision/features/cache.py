@@ -1,4 +1,4 @@
-"""Computed candidates on disk: the key under which they are kept, which belongs to their inputs, and reading them again."""
+"""Computed candidates on disk: a key that belongs to their inputs, and shards, from which an interrupted extraction resumes."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,16 @@ from lvmdc.vision.features.base import Features
 from lvmdc.vision.proposals.base import Proposals
 
 log = logging.getLogger(__name__)
-FORMAT = 1  # raise it when the same inputs give other numbers, and old caches are left alone
+FORMAT = 1  # raise it when the same inputs give other numbers, so that old caches are not used
+LARGEST = 64  # images of a shard, at most
+FEWEST = 64  # shards of a set with at least as many images: enough for many ranks
+DEAD = 3600  # seconds without a write after which a temporary file belongs to a killed job
 
 
 def cache_key(images: Sources, proposals: Proposals, features: Features, prior: Prior | None = None) -> str:
     """SHA-256 of everything that the candidates depend on: the images' contents, names and order, and the settings.
 
-    Labels and true boxes are not among it: candidates do not depend on them.
+    Labels and true boxes are not part of it: candidates do not depend on them.
 
     >>> import numpy as np
     >>> from lvmdc.vision.features.hog import HOG
@@ -36,16 +38,16 @@ def cache_key(images: Sources, proposals: Proposals, features: Features, prior: 
     >>> cache_key(images, WindowGrid(), HOG()) == cache_key(images, WindowGrid(stride=4), HOG())
     False
     """
+    parts: dict[str, Any] = {"proposals": proposals, "features": features} | ({} if prior is None else {"prior": prior})
     key = hashlib.sha256()
-    parts = {"format": FORMAT, "proposals": _described(proposals), "features": _described(features)}
-    key.update(_canonical(parts if prior is None else parts | {"prior": _described(prior)}))
+    key.update(_canonical({"format": FORMAT} | {name: _described(part) for name, part in parts.items()}))
     for i, name in enumerate(images.names):
         key.update(_canonical([name, images.digest(i)]))
     return key.hexdigest()
 
 
 def cache_path(cache_dir: str | Path, key: str) -> Path:
-    """Where the candidates of a key lie.
+    """The file of the candidates of a key.
 
     >>> cache_path("cache", "ab12").as_posix()
     'cache/candidates-ab12.npz'
@@ -54,11 +56,7 @@ def cache_path(cache_dir: str | Path, key: str) -> Path:
 
 
 def cached(path: Path, n: int) -> Candidates | None:
-    """The candidates of n images that a file has; None if there is no such file. One that is damaged is named in a warning and removed.
-
-    >>> cached(Path("nowhere.npz"), 1) is None
-    True
-    """
+    """The candidates of n images that a file holds; None if there is no such file. A damaged one is named in a warning and removed."""
     if not path.exists():
         return None
     try:
@@ -67,7 +65,7 @@ def cached(path: Path, n: int) -> Candidates | None:
             raise ValueError(f"{path} holds {len(candidates)} samples instead of {n}, or no boxes")
         return candidates
     except Exception as error:  # whatever it is, the file can be made again
-        log.warning("the cache file %s is damaged and is made anew: %s", path, error)
+        log.warning("the cache file %s is damaged and is made again: %s", path, error)
         path.unlink(missing_ok=True)
         return None
 
@@ -83,58 +81,37 @@ def _canonical(value: Any) -> bytes:
         raise TypeError(f"settings() must return plain values that JSON can write: {error}") from None
 
 
-# Candidates piece by piece: what a long extraction has done outlives it, and only a piece is in memory at a time.
-#
-# A piece is some images that follow each other, the same ones however many ranks there are, so that one that is in the cache already is
-# taken from there, whoever made it.
+def shards_of(path: Path, n: int) -> dict[Path, range]:
+    """The shards of the n images whose candidates will be at `path`: consecutive images, the same whatever the number of ranks.
 
-LARGEST = 64  # images of a piece, at most
-FEWEST = 64  # pieces of a set with as many images, at least: many ranks shall have work
-DEAD = 3600  # seconds after which a temporary file that nobody wrote to is taken for that of a killed job
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some images, and the file of their candidates."""
-
-    path: Path
-    which: range
-
-
-def pieces_of(path: Path, n: int) -> list[Piece]:
-    """The pieces of the n images whose candidates will lie at `path`.
-
-    >>> [(piece.path.name, piece.which) for piece in pieces_of(Path("a.npz"), 129)][-2:]
+    >>> [(shard.name, which) for shard, which in shards_of(Path("a.npz"), 129).items()][-2:]
     [('a-126-128.npz', range(126, 128)), ('a-128-129.npz', range(128, 129))]
     """
     size = min(LARGEST, max(1, n // FEWEST))
-    bounds = [(first, min(first + size, n)) for first in range(0, n, size)]
-    return [Piece(path.with_name(f"{path.stem}-{a}-{b}.npz"), range(a, b)) for a, b in bounds]
+    every = [range(first, min(first + size, n)) for first in range(0, n, size)]
+    return {path.with_name(f"{path.stem}-{which.start}-{which.stop}.npz"): which for which in every}
 
 
-def make_in_pieces(path: Path, n: int, describe: Callable[[Iterable[int]], Candidates], progress: bool) -> Candidates:
-    """The candidates of n images, kept at `path`: ranks make pieces in turn, the first rank joins them, and all read that.
+def make_in_shards(path: Path, n: int, describe: Callable[[Iterable[int]], Candidates], progress: bool) -> Candidates:
+    """The candidates of n images, kept at `path`: ranks make shards in turn, the first rank joins them, and all read the result.
 
-    Jobs that make the same at the same time use each other's pieces, and the whole of the first that is ready.
+    Jobs that make the same candidates at the same time use each other's shards, and the first whole result.
     """
     rank, world = distributed.ranks()
-    pieces = pieces_of(path, n)
-    own = pieces[rank::world]
-    found = {piece for piece in own if cached(piece.path, len(piece.which)) is not None}
-    images, before = (sum(len(piece.which) for piece in some) for some in (own, found))
-    shown = progress and rank == 0
-    with tqdm(total=images, initial=before, desc="candidates", unit="image", disable=not shown) as bar:
-        for piece in own:
-            if piece in found:
-                continue
-            if piece.path.exists() or path.exists():  # another job made it meanwhile
-                bar.update(len(piece.which))
+    shards = shards_of(path, n)
+    own = dict(list(shards.items())[rank::world])
+    missing = {shard: which for shard, which in own.items() if cached(shard, len(which)) is None}
+    total, left = (sum(map(len, some.values())) for some in (own, missing))
+    with tqdm(total=total, initial=total - left, desc="candidates", unit="image", disable=not progress or rank > 0) as bar:
+        for shard, which in missing.items():
+            if shard.exists() or path.exists():  # another job made it in the meantime
+                bar.update(len(which))
             else:
-                describe(_counted(piece.which, bar)).save(piece.path)
-    distributed.told_by_first(None)  # which all ranks wait for
+                describe(_counted(which, bar)).save(shard)
+    distributed.from_first_rank(None)  # waits for all ranks
     if rank == 0:
-        _join(path, pieces)
-    distributed.told_by_first(None)
+        _join(path, list(shards))
+    distributed.from_first_rank(None)
     candidates = Candidates.load(path)
     if rank == 0:
         _tidy(path)
@@ -147,34 +124,33 @@ def _counted(which: range, bar: tqdm) -> Iterable[int]:
         bar.update()
 
 
-def _join(path: Path, pieces: list[Piece]) -> None:
-    """One file of all pieces, unless another job had it ready first, and took the pieces away."""
+def _join(path: Path, shards: list[Path]) -> None:
+    """One file of all shards, unless another job made it first and removed the shards."""
     try:
         if path.exists():
             return
-        if len(pieces) == 1:
-            os.replace(pieces[0].path, path)
+        if len(shards) == 1:
+            os.replace(shards[0], path)
         else:
-            held = Candidates.load(pieces[0].path)
-            names = ("features", "counts", "boxes") + (() if held.prior is None else ("prior",))
-            save_joined(path, [Stored(piece.path, names) for piece in pieces])
+            names = ("features", "counts", "boxes") + (() if Candidates.load(shards[0]).prior is None else ("prior",))
+            save_joined(path, [Stored(shard, names) for shard in shards])
     except (FileNotFoundError, ValueError):
-        missing = [piece.path for piece in pieces if not piece.path.exists()]
+        missing = [shard for shard in shards if not shard.exists()]
         if path.exists():
             return
         if missing:
-            told = f"{missing[0]} was made and is not here: cache_dir must be a folder that all ranks share, and that nobody clears"
-            raise FileNotFoundError(told) from None
+            message = f"{missing[0]} was written but is gone: cache_dir must be a folder that all ranks share and that is not cleared"
+            raise FileNotFoundError(message) from None
         raise
 
 
 def _tidy(path: Path) -> None:
-    """Remove the pieces, those of killed jobs that were cut otherwise too, and what such jobs had not finished writing."""
-    for piece in path.parent.glob(f"{path.stem}-*-*.npz"):
-        piece.unlink(missing_ok=True)
+    """Remove the shards, those of other sizes from killed jobs too, and the temporary files of such jobs."""
+    for shard in path.parent.glob(f"{path.stem}-*-*.npz"):
+        shard.unlink(missing_ok=True)
     for temporary in path.parent.glob(f".{path.stem}*.tmp"):
         try:
             if time.time() - temporary.stat().st_mtime > DEAD:
                 temporary.unlink()
-        except FileNotFoundError:  # it took its place, or another job was quicker
+        except FileNotFoundError:  # it was renamed, or another job was faster
             pass

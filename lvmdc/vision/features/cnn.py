@@ -1,4 +1,4 @@
-"""What a pretrained convolutional network sees in a window."""
+"""Features of windows from a pretrained convolutional network."""
 
 from pathlib import Path
 from typing import Any
@@ -11,39 +11,37 @@ from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from lvmdc.vision.features.backbone import OFFLINE, load_backbone
 from lvmdc.vision.features.base import Features, pixel_corners
+from lvmdc.vision.features.roi import roi_pool, scaled
 
 STEP = 32  # pixels: sides are multiples of it, so that no map has part of a cell
 SCALES = {"crop": 0.25, "roi": 0.7}
-LENGTH = 8.0  # what these make of the windows of photographs
+LENGTH = 8.0  # about that of HOG
 
 
 class CNN(Features):
     """The mean of a network's last map over each window; 1,280 numbers with EfficientNet-Lite0, whose weights come by pip.
 
-    `mode="crop"` runs the network once a window, on its own pixels resized to `size` × `size`. `mode="roi"` runs it once an image, scaled
-    to `longer_side`, and takes the map under each window by RoIAlign (He, Gkioxari, Dollár, Girshick: Mask R-CNN. ICCV 2017): faster where
-    windows are many, and a window then also knows what is around it.
+    `mode="crop"` runs the network once per window, on its own pixels resized to `size` × `size`. `mode="roi"` runs it once per image,
+    scaled to `longer_side`, and pools the map under each window: faster for many windows, which then also see what is around them.
 
     Args:
         backbone: efficientnet_lite0, or a classifier of torchvision.
         mode: "crop" or "roi".
-        size: side in pixels that crops are brought to, a multiple of 32.
+        size: side in pixels that crops are resized to, a multiple of 32.
         longer_side: pixels of the longer side of an image in mode "roi", a multiple of 32. The other side follows, in multiples of 32.
-        stride: which map: the last one with a cell to so many pixels. Maps of a smaller stride are finer and know less of classes.
-        grid: means over grid × grid parts of the window rather than the whole; so many times more numbers.
-        scale: factor on the numbers. None: 1/4 for crops and 0.7 for regions, with which the numbers of EfficientNet-Lite0 for windows of
-            photographs have about the length 8, as HOG has, and C near 1 suits both. With `normalise` the length of the whole
-            image's; None: 8.
-        normalise: None: numbers as long as they come, which tells objects from background where an image's windows are of one size.
-            Where they are of all sizes it tells their size first: small windows have fewer cells to average and are longer (mode "roi":
-            those below 2 % of the image twice as long as those above 30 %), so that w·φ is largest for the smallest. A number γ: the
-            numbers of each window are divided by their own length and multiplied by `scale` aᵞ, a the window's part of the image's
-            area. With γ = 0 all are as long, and a part of an object scores as the whole does; with γ = 1 a window counts like the sum
-            over its cells, and grows as long as they speak for the class. 1/4 lies between.
-        weights: "default": those trained on ImageNet, from pip or, for networks of torchvision, by download; the path of a state dict; or
-            None: random ones, always the same.
-        batch_size: crops that go through the network at once. 16 is quickest on a CPU, whose caches it fills; a GPU likes more.
-        device: where the network runs; None: where torch makes tensors by default. The features come back to the CPU.
+        stride: which map: the last one with a cell per `stride` pixels. Maps of a smaller stride are finer and know less of classes.
+        grid: means over grid × grid parts of the window rather than the whole, with grid² times as many numbers.
+        scale: factor on the numbers. None: 1/4 for crops and 0.7 for regions, which give windows of photographs about the length of HOG, 8,
+            so that C near 1 suits both. With `normalise` the length of the whole image's; None: 8.
+        normalise: None: lengths as they come, which tell objects from background where windows have one size. Where windows have all sizes
+            they tell size first: small ones average fewer cells and are longer (in mode "roi" those below 2 % of the image twice as long
+            as those above 30 %), so that w·φ is largest for the smallest. A number γ: each window's numbers have the length `scale` aᵞ,
+            a being its share of the image's area. γ = 0 makes all windows equally long, so that a part of an object scores as the whole
+            does; γ = 1 counts a window like the sum over its cells; 1/4 lies between.
+        weights: "default": trained on ImageNet, from pip or downloaded by torchvision; the path of a state dict; None: random ones, always
+            the same.
+        batch_size: crops that go through the network at once. 16 is fastest on a CPU; a GPU likes more.
+        device: where the network runs; default torch's. The features come back to the CPU.
 
     >>> windows = torch.tensor([[0.0, 0.0, 40.0, 30.0], [10.0, 0.0, 64.0, 48.0]])
     >>> CNN("mobilenet_v3_small", size=64, weights=None).describe(Image.new("RGB", (64, 48), "green"), windows).shape
@@ -80,7 +78,7 @@ class CNN(Features):
         self.scale, self.normalise, self.batch_size = usual if scale is None else scale, normalise, batch_size
         self.device = torch.get_default_device() if device is None else torch.device(device)
         self.network = load_backbone(backbone, weights, stride)
-        # Convolutions are quicker on pixels that keep their channels together.
+        # Convolutions are faster on pixels that keep their channels together.
         self.trunk = self.network.trunk.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         colours = torch.tensor([self.network.mean, self.network.std], device=self.device)[..., None, None]
         self._mean, self._std = 255 * colours
@@ -96,47 +94,33 @@ class CNN(Features):
 
     @torch.inference_mode()
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
-        image, corners = image.convert("RGB"), pixel_corners(image, boxes)
-        numbers = self._of_crops(image, corners) if self.mode == "crop" else self._of_regions(image, boxes)
+        corners = pixel_corners(image, boxes)
+        if self.mode == "crop":
+            numbers = self._of_crops(image.convert("RGB"), corners)
+        else:
+            resized, places = scaled(image, boxes.to(self.device), self.longer_side, STEP)
+            numbers = roi_pool(self._map([resized]), [places], self.grid, self.network.stride)
         if self.normalise is not None:
             share = (boxes[:, 2:] - boxes[:, :2]).to(numbers).prod(dim=1) / (image.width * image.height)
             return (self.scale * share[:, None] ** self.normalise * normalize(numbers)).cpu()
-        # A grid of means is as long as one mean for every part that it has on a side.
-        return (self.scale / self.grid * numbers).cpu()
+        return (self.scale / self.grid * numbers).cpu()  # a grid of means is `grid` times as long as one mean
 
     def settings(self) -> dict[str, Any]:
-        """The device and the size of a batch are not among them: they change the numbers by rounding alone."""
-        return {
-            "backbone": self.backbone,
-            "weights": self.network.digest[:16],
-            "mode": self.mode,
-            **({"size": self.size} if self.mode == "crop" else {"longer_side": self.longer_side}),
-            "stride": self.network.stride,
-            "grid": self.grid,
-            "scale": self.scale,
-            # Left out where nothing is normalised, as in caches from before there was a choice.
-            **({} if self.normalise is None else {"normalise": self.normalise}),
-        }
+        """Without the device and the size of a batch, which change the numbers by rounding alone."""
+        names = ("backbone", "mode", "size" if self.mode == "crop" else "longer_side", "grid", "scale")
+        known = {name: getattr(self, name) for name in names} | {"weights": self.network.digest[:16], "stride": self.network.stride}
+        return known if self.normalise is None else known | {"normalise": self.normalise}
 
     def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:
         means = []
         for start in range(0, len(corners), self.batch_size):
-            # Cut first: resizing by a box of the image would take in pixels next to it.
+            # Crop first: resizing by a box of the image would include pixels next to it.
             crops = [
                 image.crop(corner).resize((self.size, self.size), Image.Resampling.BILINEAR)
                 for corner in corners[start:][: self.batch_size]
             ]
             means.append(adaptive_avg_pool2d(self._map(crops), self.grid).flatten(1))
         return torch.cat(means)
-
-    def _of_regions(self, image: Image.Image, boxes: Tensor) -> Tensor:
-        from torchvision.ops import roi_align  # torchvision takes as long to load as torch itself
-
-        factor = self.longer_side / max(image.size)
-        width, height = (max(STEP, STEP * round(side * factor / STEP)) for side in image.size)
-        scaled = image.resize((width, height), Image.Resampling.BILINEAR)
-        places = boxes.to(self.device, torch.float32) * torch.tensor([width / image.width, height / image.height] * 2, device=self.device)
-        return roi_align(self._map([scaled]).contiguous(), [places], self.grid, 1 / self.network.stride, aligned=True).flatten(1)
 
     def _map(self, images: list[Image.Image]) -> Tensor:
         """(n, channels, height / stride, width / stride) of images of one size."""

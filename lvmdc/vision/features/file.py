@@ -1,4 +1,4 @@
-"""Precomputed boxes, and what goes with them, by the names of images: an npz that numpy alone can write."""
+"""Precomputed boxes and features by the names of images: an npz that numpy alone can write."""
 
 import hashlib
 import unicodedata
@@ -10,21 +10,23 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from lvmdc.arrays import as_tensor, check_finite, checked_boxes, checked_counts
+from lvmdc.arrays import as_tensor, check_finite, checked_counts
+from lvmdc.boxes import checked_boxes
 from lvmdc.storage.arrays import load_arrays
 from lvmdc.vision.features.base import Features
+
+TOLERANCE = 0.01  # pixels by which equal boxes may differ
 
 
 class NamedRows:
     """The rows of an npz that belong to each image.
 
-    The file holds `images` (n,), the images' names, `counts` (n,), how many rows each has, and the boxes (T, 4) of all rows, those
-    of one image after the other's. An image is found by its name, or by the end of one in the file: `bison/1.jpg` is also
-    `images/bison/1.jpg`.
+    The file holds `images` (n,), names, `counts` (n,), the number of rows of each, and the boxes (T, 4) of all rows, those of one image
+    after the other. An image is found by its name, or by the end of a name in the file: `bison/1.jpg` is also `images/bison/1.jpg`.
 
     Args:
         path: the npz.
-        boxes: what the boxes are called in it.
+        boxes: the name of the boxes in it.
         others: further arrays (T, …) with a row for each box.
 
     >>> import tempfile
@@ -39,6 +41,8 @@ class NamedRows:
     def __init__(self, path: str | Path, boxes: str = "boxes", others: tuple[str, ...] = ()):
         self.path = Path(path)
         arrays = load_arrays(self.path, required=("images", "counts", boxes, *others))
+        with self.path.open("rb") as file:
+            self.digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         for name, values in arrays.items():
             if values.ndim == 0:
                 raise ValueError(f"{self.path}: {name} must have a row for each entry, but it is a single value")
@@ -66,12 +70,12 @@ class NamedRows:
         for image, start, end in zip(images.tolist(), [0, *ends], ends, strict=False):
             parts = _parts(image)
             if parts in self._rows:
-                raise ValueError(f"{self.path}: images must be different names, but {image[:200]!r} is there twice")
+                raise ValueError(f"{self.path}: images must be different names, but {image[:200]!r} occurs twice")
             self._rows[parts] = slice(start, end)
             self._by_file.setdefault(parts[-1], []).append(parts)
 
     def of(self, name: str) -> slice:
-        """The rows of an image; one that the file does not have, or has several of that name, is refused."""
+        """The rows of an image; a name that the file does not have, or has several times, is refused."""
         parts = _parts(name)
         if parts in self._rows:
             return self._rows[parts]
@@ -85,26 +89,21 @@ class NamedRows:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """A name as the steps of its path, whatever system wrote it: with / or \\, é as one letter or two."""
+    """A name as the steps of its path, whatever system wrote it: with / or \\, é as one code point or two."""
     steps = unicodedata.normalize("NFC", name).replace("\\", "/").split("/")
     return tuple(step for step in steps if step not in ("", ".")) or ("",)
-
-
-# Features that were computed before, by whatever program.
-
-TOLERANCE = 0.01  # pixels by which boxes may differ that are the same
 
 
 class FileFeatures(Features):
     """Features from an npz with the arrays `images` (n,), `counts` (n,), boxes (T, 4) and features (T, d).
 
-    They are for the boxes of the file alone, all of an image's in their order, as they stand there or cut off at the image's edge:
-    others are refused. Half precision is widened: the numbers are then those that the file has, and sums of them are not rounded.
+    They are for the boxes of the file alone, all of an image's in their order, as they are or cut at the image's edge: others are refused.
+    Half precision is widened to float32.
 
     Args:
         path: the npz; see `NamedRows` for how images are found in it.
-        boxes: what the boxes are called in it.
-        features: what the features are called in it.
+        boxes: the name of the boxes in it.
+        features: the name of the features in it.
 
     >>> import tempfile
     >>> import numpy as np
@@ -126,8 +125,6 @@ class FileFeatures(Features):
         if self._numbers.dim() != 2:
             raise ValueError(f"{path}: {features} must have shape (T, d), but it has shape {tuple(self._numbers.shape)}")
         check_finite(f"{path}: {features}", self._numbers)
-        with self.path.open("rb") as file:
-            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
     def n_features(self) -> int:
@@ -141,7 +138,7 @@ class FileFeatures(Features):
         rows = self._rows.of(name)
         stored = self._rows.boxes[rows]
         if boxes.shape != stored.shape:
-            raise ValueError(f"boxes must be the {len(stored)} that {self.path} has for {name}, but {len(boxes)} are asked for")
+            raise ValueError(f"boxes must be the {len(stored)} that {self.path} has for {name}, but {len(boxes)} are requested")
         edge = torch.tensor([image.width, image.height] * 2)
         asked = boxes.to(stored)
         cut_off = torch.minimum(stored, edge.to(stored)).clamp(min=0)
@@ -153,5 +150,5 @@ class FileFeatures(Features):
         return self._numbers[rows].to(torch.float32)
 
     def settings(self) -> dict[str, Any]:
-        """The file counts by what is in it, wherever it lies."""
-        return {"file": self._digest[:16], **self._names}
+        """The file counts by its content, not by its path."""
+        return {"file": self._rows.digest, **self._names}

@@ -19,17 +19,16 @@ from lvmdc.vision.features.base import Features, pixel_corners
 class HOG(Features):
     """Each window is cropped, resized to `size` if it has another, and described by OpenCV's HOG.
 
-    A description depends on the window's own pixels alone, whatever other windows the image has. (One call of OpenCV over many
-    places of an image takes as long as one call for each, so there is nothing to gain by it.)
+    Features depend on the window's pixels alone. (One call of OpenCV for many windows takes as long as one call for each.)
 
     Args:
-        size: width and height in pixels that every window is brought to.
+        size: width and height in pixels that every window is resized to.
         cell: pixels along the side of a cell, which has one histogram.
         block: cells along the side of a block, over which histograms are normalised; blocks are one cell apart.
         orientations: bins of a histogram, over half a turn, or, if `signed`, a whole one.
-        colour: take each gradient from the channel where it is strongest; otherwise from the image in grey.
-        signed: tell dark on light from light on dark. Worth it where objects have a usual brightness against their ground; then with
-            twice the orientations.
+        colour: take each gradient from the channel where it is strongest; otherwise from the grey image.
+        signed: distinguish dark on light from light on dark; useful, with twice the orientations, where objects have a typical brightness
+            against the background.
 
     >>> window = Image.linear_gradient("L").resize((32, 32)).convert("RGB")
     >>> HOG().describe(window, torch.tensor([[0.0, 0.0, 32.0, 32.0]])).shape
@@ -68,7 +67,7 @@ class HOG(Features):
         pixels = np.asarray(image.convert("RGB" if self.colour else "L"))
         corners = pixel_corners(image, boxes)
         out = np.empty((len(corners), self.n_features), np.float32)
-        # The descriptor is made anew for each image: OpenCV's objects cannot be pickled or copied, and this one takes microseconds.
+        # One descriptor per image: OpenCV's objects cannot be pickled or copied, and this one takes microseconds.
         reach, cell = (self.block * self.cell,) * 2, (self.cell,) * 2
         descriptor = cv2.HOGDescriptor(self.size, reach, cell, cell, self.orientations, _signedGradient=self.signed)
         with one_opencv_thread():
@@ -77,28 +76,21 @@ class HOG(Features):
         return torch.from_numpy(out)
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "size": list(self.size),
-            "cell": self.cell,
-            "block": self.block,
-            "orientations": self.orientations,
-            "colour": self.colour,
-            "signed": self.signed,
-            "opencv": cv2.__version__,
-        }
+        names = ("size", "cell", "block", "orientations", "colour", "signed")
+        return {name: getattr(self, name) for name in names} | {"opencv": cv2.__version__}
 
     def _resized(self, window: np.ndarray) -> np.ndarray:
         height, width = window.shape[:2]
         if (width, height) == self.size:
             return np.ascontiguousarray(window)
-        # Averaging keeps a shrunk window from aliasing; it does nothing useful for an enlarged one.
+        # Averaging prevents aliasing of a shrunk window; it does not help an enlarged one.
         shrinks = width > self.size[0] and height > self.size[1]
         return cv2.resize(window, self.size, interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
 
 
 @contextmanager
 def one_opencv_thread() -> Iterator[None]:
-    """OpenCV on one thread within, and as it was afterwards: windows are too small to share, and runs share the machine.
+    """OpenCV on one thread inside, restored afterwards: windows are too small to share, and runs share the machine.
 
     >>> with one_opencv_thread():
     ...     cv2.getNumThreads()

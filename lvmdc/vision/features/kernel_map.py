@@ -1,4 +1,4 @@
-"""Explicit maps of kernels: features whose inner products are nearly those of a kernel, so that linear P_w and P_θ learn as with it.
+"""Explicit kernel maps: features whose inner products approximate a kernel, for linear P_w and P_θ.
 
 A. Rahimi, B. Recht, Random features for large-scale kernel machines, NIPS 2007; C. Williams, M. Seeger, Using the Nyström method to speed
 up kernel machines, NIPS 2000; A. Vedaldi, A. Zisserman, Efficient additive kernels via explicit feature maps, PAMI 34, 2012. The maps
@@ -17,19 +17,19 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 
 Kind = Literal["fourier", "nystroem", "chi2"]
-CHUNK_NUMBERS = 1 << 23  # mapped numbers that are made at a time
+CHUNK_NUMBERS = 1 << 23  # mapped numbers per chunk
 
 
 class KernelMap:
-    """Maps the features of candidates, and those of Φ where they have their own; fitted on the training part alone.
+    """Maps the features of candidates, and the separate ones of Φ if any; fitted on the training part alone.
 
     Args:
         kind: `fourier`, random Fourier features of the Gaussian kernel exp(−γ‖x − x'‖²); `nystroem`, the same kernel by its values at some
-            of the training candidates; `chi2`, the additive χ² kernel Σ_j 2 x_j x'_j / (x_j + x'_j), for histograms: features ≥ 0.
-        n_components: how many numbers `fourier` and `nystroem` make of a candidate; `chi2` makes 2·`sample_steps` − 1 of each number.
-        gamma: γ; 1 over d times the variance of the training features where not given.
+            training candidates; `chi2`, the additive χ² kernel Σ_j 2 x_j x'_j / (x_j + x'_j), for histograms: features ≥ 0.
+        n_components: numbers per candidate of `fourier` and `nystroem`; `chi2` makes 2·`sample_steps` − 1 of each number.
+        gamma: γ; default 1 over d times the variance of the training features.
         sample_steps: how finely `chi2` is sampled, 1 to 3.
-        seed: of what is drawn.
+        seed: for random draws.
 
     >>> c = Candidates(torch.rand(30, 4, generator=torch.Generator().manual_seed(0)), [10, 20])
     >>> KernelMap("fourier", n_components=64).fit(c)(c)
@@ -49,7 +49,7 @@ class KernelMap:
         self._maps: dict[str, Any] = {}
 
     def fit(self, candidates: Candidates) -> KernelMap:
-        """Take γ, and the candidates that `nystroem` compares with, from the training part."""
+        """Set γ, and the candidates that `nystroem` compares with, from the training part."""
         self._maps = {"features": self._fitted("features", candidates.features)}
         if candidates.phi is not None:
             self._maps["phi"] = self._fitted("phi", candidates.phi)
@@ -60,7 +60,7 @@ class KernelMap:
         if not self._maps:
             raise ValueError("this KernelMap is not fitted yet: call fit with the training candidates first")
         if (candidates.phi is None) == ("phi" in self._maps):
-            raise ValueError("candidates must have phi= of their own if and only if the training candidates had")
+            raise ValueError("candidates must have phi= if and only if the training candidates have it")
         phi = None if candidates.phi is None else self._mapped("phi", candidates.phi)
         return Candidates(self._mapped("features", candidates.features), candidates.counts, candidates.boxes, phi, candidates.prior)
 
@@ -80,7 +80,7 @@ class KernelMap:
     def _mapped(self, name: str, features: Tensor) -> Tensor:
         fitted = self._maps[name]
         if features.shape[1] != fitted.n_features_in_:
-            raise ValueError(f"{name} must have {fitted.n_features_in_} numbers a candidate, as in fit, but they have {features.shape[1]}")
+            raise ValueError(f"{name} must have {fitted.n_features_in_} numbers per candidate, as in fit, but have {features.shape[1]}")
         width = self.n_components if self.kind != "chi2" else (2 * self.sample_steps - 1) * features.shape[1]
         out = np.empty((len(features), width), np.float32)
         step = max(1, CHUNK_NUMBERS // width)

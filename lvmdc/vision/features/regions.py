@@ -1,4 +1,4 @@
-"""RoIAlign, in the way that costs least."""
+"""A network that learns what windows look like: one pass per image, then its map under each window."""
 
 from __future__ import annotations
 
@@ -13,48 +13,19 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from lvmdc import distributed
-from lvmdc.vision.features.backbone import OFFLINE, load_backbone
+from lvmdc.vision.features.backbone import OFFLINE, load_backbone, weights_digest
 from lvmdc.vision.features.base import Features
+from lvmdc.vision.features.roi import roi_pool, scaled
 from lvmdc.vision.features.trunk import divided
 
-
-def roi_pool(maps: Tensor, places: list[Tensor], grid: int, stride: int) -> Tensor:
-    """(T, channels · grid²): the means of maps (n, channels, height, width) over grid × grid parts of all boxes, in pixels, image by
-    image; He, Gkioxari, Dollár, Girshick: Mask R-CNN. ICCV 2017.
-
-    A mean is linear in the map, with weights that depend on the box alone. Where the map has fewer cells than channels, the weights are
-    computed once, by RoIAlign of the unit maps, and the rest is a product of matrices: with 1,280 channels of 140 cells it takes a
-    fifteenth of the time, forwards and backwards.
-
-    >>> maps = torch.arange(32.0).reshape(1, 2, 4, 4)
-    >>> roi_pool(maps, [torch.tensor([[0.0, 0.0, 32.0, 32.0]])], grid=1, stride=8)
-    tensor([[ 7.5000, 23.5000]])
-    """
-    from torchvision.ops import roi_align  # torchvision takes as long to load as torch itself
-
-    channels, height, width = maps.shape[1:]
-    cells = height * width
-    with torch.autocast(maps.device.type, enabled=False):  # places and weights in half precision would be other places
-        if cells > channels:
-            return roi_align(maps.contiguous(), places, grid, 1 / stride, aligned=True).flatten(1)
-        units = torch.eye(cells, dtype=maps.dtype, device=maps.device).reshape(1, cells, height, width)
-        weights = roi_align(units, [torch.cat(places)], grid, 1 / stride, aligned=True).flatten(2).transpose(1, 2)  # (T, grid², cells)
-        parts = weights.split([len(place) for place in places])
-        means = [part @ own.flatten(1).T for part, own in zip(parts, maps, strict=True)]  # (t, grid², channels) each
-        return torch.cat(means).transpose(1, 2).flatten(1)
-
-
-# One factor that keeps features as long as they were, however the network that makes them changes.
-
-LENGTH = 8.0  # about that of HOG, for which C near 1 is right
+LENGTH = 8.0  # about that of HOG, for which C near 1 suits
 
 
 class LengthNorm(nn.Module):
     """x ↦ 8 x / √E‖x‖²: features whose root mean square length is 8.
 
-    It is one factor for all windows and not a division by each one's own length, because that length itself tells objects from
-    background. In training E‖x‖² is the mean of the batch, of all ranks, with its derivative, so that nothing is gained by longer
-    features; otherwise it is what `calibrate` was told, the mean of the training set.
+    One factor for all windows, because the length of each tells objects from background. In training E‖x‖² is the mean of the batch, of all
+    ranks, with its derivative, so that longer features gain nothing; otherwise it is what `calibrate` got, the mean of the training set.
 
     >>> norm = LengthNorm().eval()
     >>> norm.calibrate(torch.tensor(4.0))
@@ -69,7 +40,7 @@ class LengthNorm(nn.Module):
         self.register_buffer("square", torch.ones(()))
 
     def calibrate(self, square: Tensor) -> None:
-        """Take a mean squared length that was measured."""
+        """Set the mean squared length that was measured."""
         if not bool(square.isfinite()) or not bool(square > 0):
             raise ValueError(
                 f"the features of the network must be finite and not all zero, but their mean squared length is {float(square):g}"
@@ -81,27 +52,23 @@ class LengthNorm(nn.Module):
         return x * (LENGTH / square.clamp(min=torch.finfo(x.dtype).tiny).sqrt())
 
 
-# A network that learns what windows look like: one pass an image, then its map under each window.
-
-
 class RegionNetwork(nn.Module):
-    """The features of windows, differentiable in the weights of a network: its last map, by RoIAlign (He et al., Mask R-CNN. ICCV 2017).
+    """The features of windows, differentiable in the weights of a network: its last map, pooled under each window (`roi_pool`).
 
-    The numbers are those of `CNN(mode="roi")` up to one factor for all windows, by which their length is 8 on average (`LengthNorm`): C of
-    (11) then means the same before, during and after learning. Batch normalisations are folded into the convolutions: they stay as they
-    were trained, and an image's features depend on no other image.
+    The numbers are those of `CNN(mode="roi")` up to one factor for all windows, which makes their length 8 on average (`LengthNorm`), so
+    that C of (11) means the same before, during and after learning. Batch normalisations stay as they were trained, folded into the
+    convolutions, so that an image's features depend on no other image.
 
     Args:
         backbone: efficientnet_lite0, small_cnn, or a classifier of torchvision.
-        weights: "default": those trained on ImageNet; the path of a state dict; None: random ones, always the same.
-        stride: which map: the last one with a cell to so many pixels.
+        weights: "default": trained on ImageNet; the path of a state dict; None: random ones, always the same.
+        stride: which map: the last one with a cell per `stride` pixels.
         longer_side: pixels of the longer side of an image, a multiple of `stride`. The other side follows, in multiples of `stride`.
         grid: means over grid × grid parts of a window.
-        theta_grid: the same for Φ, if P_θ is to have features of its own; None: it has those of Ψ.
+        theta_grid: the same for Φ, if P_θ has separate features; None: it has those of Ψ.
         frozen: the last part of the network that stays as it was trained, such as blocks.10 of efficientnet_lite0 or layer3 of a ResNet;
-            what it makes of an image never changes, and can be kept. None: all of it learns.
-        checkpointing: run the network again on the way back rather than keep what is between its layers: slower, and memory is
-            then that of one image, however many a batch has.
+            its output for an image never changes and can be kept. None: all of the network learns.
+        checkpointing: recompute activations in the backward pass: slower, with the memory of one image whatever the batch.
 
     >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64)
     >>> pixels, boxes = network.prepare(Image.new("RGB", (32, 24)), torch.tensor([[0.0, 0.0, 16.0, 24.0]]))
@@ -131,7 +98,7 @@ class RegionNetwork(nn.Module):
                 raise ValueError(f"{name} must be at least 1, but it is {value}")
         found = load_backbone(backbone, weights, stride)
         stem, trunk = (nn.Identity(), found.trunk) if frozen is None else divided(found.trunk, frozen)
-        # Convolutions are quicker on pixels that keep their channels together.
+        # Convolutions are faster on pixels that keep their channels together.
         self.stem = stem.requires_grad_(False).to(memory_format=torch.channels_last)
         self.trunk = trunk.requires_grad_(True).to(memory_format=torch.channels_last)
         self.frozen = frozen
@@ -151,49 +118,44 @@ class RegionNetwork(nn.Module):
     def train(self, mode: bool = True) -> RegionNetwork:
         super().train(mode)
         self.stem.eval()
-        self.trunk.eval()  # what normalises over a batch stays as it was trained
+        self.trunk.eval()  # batch normalisation stays as it was trained
         return self
 
     def prepare(self, image: Image.Image, boxes: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels (3, h, w) in 0..255 of the image at the size that the network takes, and the boxes (m, 4) there."""
-        factor = self.longer_side / max(image.size)
-        width, height = (max(self.stride, self.stride * round(side * factor / self.stride)) for side in image.size)
-        scaled = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
-        places = boxes.to(torch.float32).cpu() * torch.tensor([width / image.width, height / image.height] * 2)
-        return torch.from_numpy(scaled.copy()).permute(2, 0, 1), places
+        resized, places = scaled(image, boxes.cpu(), self.longer_side, self.stride)
+        return torch.from_numpy(np.array(resized)).permute(2, 0, 1), places
 
     @torch.no_grad()
     def begin(self, pixels: Tensor) -> Tensor:
-        """What the frozen part makes of the pixels (3, h, w) of an image, which may stand for them; where nothing is, the pixels."""
+        """The output of the frozen part for the pixels (3, h, w) of an image, which may replace them; the pixels if nothing is frozen."""
         return pixels if self.frozen is None else self.stem(self._normalised(pixels.to(self._mean.device)[None]))[0]
 
     def forward(self, images: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """(T, d), (T, d') or None: features for Ψ, and for Φ if it has its own, of all windows of the images, one after the other.
+        """(T, d), (T, d') or None: features for Ψ, and for Φ if separate, of all windows of the images, one image after the other.
 
-        An image is its pixels, whole numbers, or what `begin` made of them; `boxes` are places among its pixels.
+        An image is its pixels, whole numbers, or the output of `begin`; `boxes` are in pixels.
         """
         psi, phi = self.pool(images, boxes)
         return self.length(psi), None if phi is None or self.theta_length is None else self.theta_length(phi)
 
     def pool(self, images: Sequence[Tensor], boxes: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """The same before their length is settled."""
-        parts: dict[int, tuple[Tensor, Tensor | None]] = {}
-        for together in self._alike(images):
+        """`forward` before `LengthNorm`."""
+        parts: dict[int, tuple[Tensor, ...]] = {}  # of each image, one for each grid
+        for together in self._batches(images):
             pixels = torch.stack([images[i] for i in together]).to(self._mean.device, non_blocking=True)
             places = [boxes[i].to(pixels.device) for i in together]
             if self.checkpointing and torch.is_grad_enabled():
-                psi, phi = checkpoint(self._regions, pixels, places, use_reentrant=False)
+                pooled = checkpoint(self._pooled, pixels, places, use_reentrant=False)
             else:
-                psi, phi = self._regions(pixels, places)
+                pooled = self._pooled(pixels, places)
             counts = [len(place) for place in places]
-            split = [None] * len(counts) if phi is None else phi.split(counts)
-            parts |= dict(zip(together, zip(psi.split(counts), split, strict=True), strict=True))
-        order = [parts[i] for i in range(len(images))]
-        own = None if self.theta_grid is None else torch.cat([phi for _, phi in order if phi is not None])
-        return torch.cat([psi for psi, _ in order]), own
+            parts |= dict(zip(together, zip(*(values.split(counts) for values in pooled), strict=True), strict=True))
+        psi, *phi = (torch.cat(values) for values in zip(*(parts[i] for i in range(len(images))), strict=True))
+        return psi, phi[0] if phi else None
 
-    def _alike(self, images: Sequence[Tensor]) -> list[list[int]]:
-        """Which images go through the network together: those of one size, or, to save memory, none."""
+    def _batches(self, images: Sequence[Tensor]) -> list[list[int]]:
+        """The images that go through the network together: those of one size, or, to save memory, each alone."""
         if self.checkpointing:
             return [[i] for i in range(len(images))]
         groups: dict[torch.Size, list[int]] = {}
@@ -201,19 +163,19 @@ class RegionNetwork(nn.Module):
             groups.setdefault(image.shape, []).append(i)
         return list(groups.values())
 
-    def _regions(self, pixels: Tensor, places: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _pooled(self, pixels: Tensor, places: list[Tensor]) -> tuple[Tensor, ...]:
+        """The map of images of one size under their windows, for each grid."""
         begun = pixels if pixels.is_floating_point() else self.stem(self._normalised(pixels))
         maps = self.trunk(begun).to(self._mean.dtype)
         places = [place.to(maps.dtype) for place in places]
-        psi = roi_pool(maps, places, self.grid, self.stride)
-        return psi, None if self.theta_grid is None else roi_pool(maps, places, self.theta_grid, self.stride)
+        return tuple(roi_pool(maps, places, grid, self.stride) for grid in (self.grid, self.theta_grid) if grid is not None)
 
     def _normalised(self, pixels: Tensor) -> Tensor:
         return (pixels.to(self._mean.dtype) - self._mean) / self._std
 
 
 class Learned(Features):
-    """What a `RegionNetwork` that was trained with w and θ sees in a window; without one, nothing yet: a place for what will be learned.
+    """The features of a `RegionNetwork` that was trained with w and θ; without a network, a placeholder until it is learned.
 
     >>> Learned().describe(Image.new("RGB", (6, 4)), torch.tensor([[0.0, 0.0, 3.0, 2.0]]))
     tensor([[0.]])
@@ -231,4 +193,7 @@ class Learned(Features):
         return self.network([pixels], [places])[0].cpu()
 
     def settings(self) -> dict[str, Any]:
-        return {}
+        if self.network is None:
+            return {}
+        sizes = {name: getattr(self.network, name) for name in ("backbone", "stride", "longer_side", "grid")}
+        return {"weights": weights_digest(self.network.state_dict())[:16], **sizes}

@@ -1,4 +1,4 @@
-"""The part of a network that turns images into maps of features, made ready to run."""
+"""The part of a network that turns images into maps of features."""
 
 import difflib
 from typing import Any
@@ -7,14 +7,13 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-SIDE = 256  # of the trial image: a power of 2 tells a map, which grows with the image, from one pooled to 7 × 7 cells or 1
+SIDE = 256  # of the trial image: a power of 2 distinguishes a map, which grows with the image, from one pooled to 7 × 7 cells or 1
 
 
 def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tuple[fx.GraphModule, int]:
     """The network as far as its last map of one cell to `stride` pixels, and the channels of that map.
 
-    Batch normalisations are folded into the convolutions before them, which changes the numbers by rounding alone and saves a fifth of
-    the time.
+    Batch normalisations are folded into the convolutions before them, which saves a fifth of the time.
 
     >>> network = nn.Sequential(nn.Conv2d(3, 8, 2, stride=2), nn.BatchNorm2d(8), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     >>> trunk, channels = feature_trunk(network, stride=2)
@@ -34,7 +33,7 @@ def feature_trunk(network: nn.Module, stride: int = 32, name: str = "it") -> tup
     if not last:
         sides = sorted({shape[2] for shape in trial.shapes.values() if len(shape) == 4 and 1 < shape[2] < SIDE}, reverse=True)
         raise ValueError(
-            f"backbone must have a map with one cell to a whole number of pixels, but {name} has none: {SIDE} pixels a side"
+            f"backbone must have a map with one cell to a whole number of pixels, but {name} has none: {SIDE} pixels per side"
             f" become {', '.join(map(str, sides)) or 'no'} cells"
         )
     if stride not in last:
@@ -68,18 +67,18 @@ def divided(trunk: fx.GraphModule, last: str) -> tuple[fx.GraphModule, fx.GraphM
     if not late:
         raise ValueError(f"frozen must leave something to learn, but nothing comes after {last}")
     if any(early & set(node.all_input_nodes) for node in late):
-        raise ValueError(f"frozen must name a part whose end is all that the rest of the network sees, but {last} is passed by")
+        raise ValueError(f"frozen must name a part whose end is all that the rest of the network sees, but something bypasses {last}")
     return _of_nodes(trunk, nodes[: within[-1] + 1]), _of_nodes(trunk, late, cut)
 
 
 def _is_in(node: fx.Node, part: str) -> bool:
-    """Whether the node is of the part; one that runs several times has `@1` and so on behind its name."""
+    """Whether the node belongs to the part; one that runs several times has `@1` and so on behind its name."""
     names = (name.partition("@")[0] for name in node.meta.get("nn_module_stack", {}))
     return any(name == part or name.startswith(f"{part}.") for name in names)
 
 
 def _of_nodes(trunk: fx.GraphModule, nodes: list[fx.Node], given: fx.Node | None = None) -> fx.GraphModule:
-    """These nodes alone, `given` being what comes in."""
+    """These nodes alone, with `given` as the input."""
     graph = fx.Graph()
     copies = {} if given is None else {given: graph.placeholder("maps")}
     for node in nodes:
@@ -90,7 +89,7 @@ def _of_nodes(trunk: fx.GraphModule, nodes: list[fx.Node], given: fx.Node | None
 
 
 class _Shapes(fx.Interpreter):
-    """A run that notes the shape of every tensor on its way, in order."""
+    """A run that records the shape of every tensor, in order."""
 
     def __init__(self, traced: fx.GraphModule):
         super().__init__(traced)
@@ -117,7 +116,7 @@ def _fold_batch_norms(traced: fx.GraphModule) -> None:
 
 
 def _module(traced: fx.GraphModule, node: Any) -> nn.Module | None:
-    """What a step of the trace runs, if it is a module and runs in this step alone."""
+    """The module of a step of the trace, if it runs in this step alone."""
     if not isinstance(node, fx.Node) or node.op != "call_module":
         return None
     once = sum(other.op == "call_module" and other.target == node.target for other in traced.graph.nodes) == 1

@@ -1,4 +1,4 @@
-"""How good predictions are: small pure functions on tensors."""
+"""Measures of predictions: pure functions on tensors."""
 
 from lvmdc.vision.metrics.detection import (
     area_precision,
@@ -9,7 +9,7 @@ from lvmdc.vision.metrics.detection import (
     matches,
     precision_recall,
 )
-from lvmdc.vision.metrics.localisation import class_error, corloc, mean_overlap, overlaps, recall, test_loss
+from lvmdc.vision.metrics.localisation import class_error, corloc, mean_overlap, overlaps, recall, test_loss, true_candidate
 
 __all__ = [
     "area_precision",
@@ -25,4 +25,5 @@ __all__ = [
     "precision_recall",
     "recall",
     "test_loss",
+    "true_candidate",
 ]

@@ -1,4 +1,4 @@
-"""Average precision as PASCAL VOC's development kit computes it.
+"""Measures of detections in images: VOC's and COCO's average precision, CorLoc by class, recall of proposals.
 
 Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classes (VOC) challenge. IJCV 2010.
 """
@@ -8,18 +8,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lvmdc.boxes import LabelledBoxes
+from lvmdc.boxes import LabelledBoxes, box_iou
 from lvmdc.candidates import Candidates
-from lvmdc.losses.overlap import box_iou
 
 Interpolation = Literal["area", "11_point"]
 
 
 def matches(found: LabelledBoxes, truth: LabelledBoxes, iou: float = 0.5) -> tuple[Tensor, int]:
-    """Each predicted box of one class, best score first: 1 right, 0 wrong, −1 it does not count; and how many there are to find.
+    """Each predicted box of one class, best score first: 1 right, 0 wrong, −1 ignored; and the number of true boxes to find.
 
     A prediction belongs to the true box of its image that it overlaps most. It is right if that overlap is at least `iou` and no better
-    prediction has taken the box; it does not count if the box is difficult. Difficult boxes need not be found.
+    prediction has the box; it is ignored if the box is difficult. Difficult boxes need not be found.
 
     >>> truth = LabelledBoxes([0], [0], [[0, 0, 2, 2]])
     >>> matches(LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 1], [0, 0, 2, 2]], score=[0.1, 0.9]), truth)
@@ -27,7 +26,7 @@ def matches(found: LabelledBoxes, truth: LabelledBoxes, iou: float = 0.5) -> tup
     """
     if found.score is None:
         raise ValueError("found must have scores, but found.score is None")
-    best = torch.full((len(found),), -1)  # the true box that each overlaps enough, and most
+    best = torch.full((len(found),), -1)  # the true box that each overlaps most, and enough
     for i in truth.image.unique().tolist():
         own, right = (found.image == i).nonzero().flatten(), (truth.image == i).nonzero().flatten()
         if len(own):
@@ -64,7 +63,7 @@ def area_precision(precision: Tensor, recall: Tensor, interpolation: Interpolati
     0.75
     """
     if interpolation == "11_point":
-        # A recall of 3/10 counts at r = 0.3 however the two are rounded.
+        # A recall of 3/10 counts at r = 0.3 despite rounding.
         best = [precision[recall >= r / 10 - 1e-12] for r in range(11)]
         return sum(float(p.max()) if len(p) else 0.0 for p in best) / 11
     if interpolation != "area":
@@ -93,16 +92,14 @@ def average_precision(
     return values
 
 
-# How well the objects of several classes are found in images: CorLoc by class, the recall of proposals, COCO's average precision.
-
 LISTS = {"map": "AP", "map_50": "AP50", "map_75": "AP75", "map_small": "AP_small", "map_medium": "AP_medium", "map_large": "AP_large"}
 
 
 def corloc_by_class(found: LabelledBoxes, truth: LabelledBoxes, n_classes: int, iou: float = 0.5) -> Tensor:
     """(K,) the share of images that show class k in which the best predicted box of class k overlaps a true one by at least `iou`.
 
-    An image without a prediction of the class counts as missed, one whose boxes of the class are all difficult not at all. NaN for a
-    class that no image shows.
+    An image without a prediction of the class is a miss; one whose boxes of the class are all difficult is ignored. NaN for a class that no
+    image shows.
 
     >>> truth = LabelledBoxes([0, 0, 1], [0, 0, 0], [[0, 0, 2, 2], [4, 4, 6, 6], [0, 0, 2, 2]])
     >>> found = LabelledBoxes([0, 0], [0, 0], [[4, 4, 6, 6], [8, 8, 9, 9]], score=[0.9, 0.1])
@@ -126,7 +123,7 @@ def corloc_by_class(found: LabelledBoxes, truth: LabelledBoxes, n_classes: int, 
 
 
 def box_recall(candidates: Candidates, truth: LabelledBoxes, iou: float = 0.5) -> float:
-    """The share of true boxes that some candidate of their image overlaps by at least `iou`, difficult ones aside: what proposals allow.
+    """The share of true, not difficult boxes that a candidate of their image overlaps by at least `iou`: the limit that proposals set.
 
     >>> candidates = Candidates(torch.zeros(2, 1), [1, 1], boxes=[[0, 0, 2, 2], [0, 0, 4, 4]])
     >>> box_recall(candidates, LabelledBoxes([0, 1], [0, 0], [[0, 0, 2, 2], [0, 0, 1, 1]]))
@@ -145,10 +142,10 @@ def box_recall(candidates: Candidates, truth: LabelledBoxes, iou: float = 0.5) -
 
 
 def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_images: int) -> dict[str, float]:
-    """COCO's precisions by torchmetrics: `AP` over IoU 0.5, 0.55, …, 0.95, `AP50`, `AP75`, and those of small, medium and large ones.
+    """COCO's precisions by torchmetrics: `AP` over IoU 0.5, 0.55, …, 0.95, `AP50`, `AP75`, and those of small, medium and large objects.
 
-    Difficult boxes are crowds to COCO: predictions on them do not count. −1 where there is nothing to find. torchmetrics needs
-    pycocotools for it: `pip install 'lvmdc[coco]'`.
+    Difficult boxes are COCO's crowds: predictions on them are ignored. −1 where there is nothing to find. Needs pycocotools:
+    `pip install 'lvmdc[coco]'`.
 
     >>> truth = LabelledBoxes([0], [0], [[0, 0, 40, 40]])
     >>> coco_average_precision(LabelledBoxes([0], [0], [[0, 0, 40, 30]], score=[0.9]), truth, n_images=1)["AP"]  # doctest: +SKIP
@@ -162,7 +159,7 @@ def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_images:
         metric = MeanAveragePrecision(box_format="xyxy", iou_type="bbox")
     except ModuleNotFoundError:
         raise ModuleNotFoundError("COCO's average precision needs pycocotools: pip install 'lvmdc[coco]'") from None
-    metric.warn_on_many_detections = False  # COCO counts the best hundred of an image, and says so in its name
+    metric.warn_on_many_detections = False  # COCO counts the best hundred of an image
     for i in range(n_images):
         guess, right = found.of_image(i), truth.of_image(i)
         assert guess.score is not None

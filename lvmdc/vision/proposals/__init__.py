@@ -1,6 +1,5 @@
-"""Where the candidates of an image come from."""
+"""Proposals: the candidate boxes of an image."""
 
-from lvmdc.boxes import distinct
 from lvmdc.vision.proposals.base import Proposals
 from lvmdc.vision.proposals.file import FileProposals, save_proposals
 from lvmdc.vision.proposals.grid import WindowGrid
@@ -8,4 +7,4 @@ from lvmdc.vision.proposals.jitter import JitteredBoxes
 from lvmdc.vision.proposals.people import PeopleBoxes
 from lvmdc.vision.proposals.selective_search import SelectiveSearch
 
-__all__ = ["FileProposals", "JitteredBoxes", "PeopleBoxes", "Proposals", "SelectiveSearch", "WindowGrid", "distinct", "save_proposals"]
+__all__ = ["FileProposals", "JitteredBoxes", "PeopleBoxes", "Proposals", "SelectiveSearch", "WindowGrid", "save_proposals"]

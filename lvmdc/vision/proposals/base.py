@@ -1,17 +1,20 @@
-"""What a source of candidate boxes is."""
+"""What sources of candidate boxes have in common."""
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from torch import Tensor
 
 
 class Proposals(ABC):
-    """Where the candidates of an image come from: the boxes that the latent variable may be.
+    """The candidate boxes of an image: what the latent variable may be.
 
-    A source of one's own implements `boxes` and `settings`. The boxes of an image must depend on the image, its name and the
-    settings alone, since results are cached under these.
+    Custom proposals implement `boxes` and `settings`. The boxes must depend on the image, its name and the settings alone, since results
+    are cached under these.
 
     >>> import torch
     >>> class Whole(Proposals):
@@ -29,7 +32,21 @@ class Proposals(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything that the boxes depend on beside the image and its name, as plain values that JSON can write."""
+        """Everything that the boxes depend on besides the image and its name, as plain values for JSON."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"
+
+
+def resized(image: Image.Image, longer_side: int) -> tuple[Image.Image, np.ndarray]:
+    """The image in RGB with a longer side of `longer_side` pixels, and (4,) the factors on x1, y1, x2, y2 that lead back."""
+    scale = longer_side / max(image.size)
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    method = Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR
+    return image.convert("RGB").resize((width, height), method), np.tile([image.width / width, image.height / height], 2)
+
+
+def digest(boxes: Mapping[str, Tensor]) -> str:
+    """SHA-256 of boxes by the names of their images."""
+    text = "".join(f"{len(name)} {name} {boxes[name].tolist()}" for name in sorted(boxes))
+    return hashlib.sha256(text.encode()).hexdigest()

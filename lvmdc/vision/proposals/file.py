@@ -1,8 +1,7 @@
-"""Boxes that were computed before, by whatever program."""
+"""Boxes that another program computed before."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,14 @@ OUTSIDE = ("refuse", "clip")
 
 
 class FileProposals(Proposals):
-    """The boxes of each image from an npz with the arrays `images` (n,), `counts` (n,) and boxes (T, 4).
-
-    `images` names the images, `counts` says how many boxes each has, and the boxes are corners x1, y1, x2, y2 in pixels, those of
-    one image after the other's: what `scripts/make_proposals.py`, or `numpy.savez` alone, writes. An image that the file does not
-    have is refused by name.
+    """The boxes of each image from an npz with the arrays `images` (n,), names, `counts` (n,) and boxes (T, 4), corners in pixels, those of
+    one image after the other: what `scripts/make_proposals.py`, or `numpy.savez` alone, writes. Images that it does not hold are refused.
 
     Args:
         path: the npz; see `NamedRows` for how images are found in it.
-        boxes: what the boxes are called in it.
-        outside: what becomes of boxes that reach out of their image: `refuse`, since boxes for images of another size look so, or
-            `clip` at its edge. A box that lies outside altogether is always refused.
+        boxes: the name of the boxes in it.
+        outside: boxes that reach out of their image: `refuse`, since they look made for images of another size, or `clip` at the edge.
+            A box that lies outside completely is always refused.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -47,12 +43,10 @@ class FileProposals(Proposals):
             raise ValueError(f"outside must be one of {', '.join(OUTSIDE)}, but it is {outside!r}")
         self.path, self.array, self.outside = Path(path), boxes, outside
         self._rows = NamedRows(path, boxes)
-        with self.path.open("rb") as file:
-            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
 
     @classmethod
     def for_images(cls, images: ImageSet, **settings: Any) -> FileProposals:
-        """The proposals of an image set, every image of which must be in the file: one that is not is refused before any work.
+        """The proposals of an image set; an image that is not in the file is refused before any work.
 
         >>> import tempfile
         >>> images = ImageSet([np.zeros((4, 6), np.uint8)], ["cat"], [0], names=["cat.jpg"])
@@ -75,13 +69,13 @@ class FileProposals(Proposals):
             i = int(wrong.nonzero()[0])
             where = f"{self.path}: {self.array} of {name} must lie inside the image, which is {image.width} by {image.height} pixels"
             corners = ", ".join(f"{value:g}" for value in stored[i].tolist())
-            clip = "; outside=clip cuts it off at the edge" if bool((inside[i, 2:] > inside[i, :2]).all()) else ""
+            clip = "; outside=clip cuts it at the edge" if bool((inside[i, 2:] > inside[i, :2]).all()) else ""
             raise ValueError(f"{where}, but one is {corners}{clip}")
         return inside
 
     def settings(self) -> dict[str, Any]:
-        """The file counts by what is in it, wherever it lies."""
-        return {"file": self._digest[:16], "boxes": self.array, "outside": self.outside}
+        """The file counts by its content, not by its path."""
+        return {"file": self._rows.digest, "boxes": self.array, "outside": self.outside}
 
 
 def save_proposals(path: str | Path, names: Sequence[str], boxes: Sequence[Tensor]) -> None:

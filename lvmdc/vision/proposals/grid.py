@@ -11,14 +11,13 @@ from lvmdc.vision.proposals.base import Proposals
 
 
 class WindowGrid(Proposals):
-    """Windows of a fixed size, `stride` pixels apart, all inside the image; what the stride leaves over is margin on both sides.
+    """Windows of a fixed size, `stride` pixels apart, all inside the image; the rest is margin on both sides.
 
     Args:
         size: width and height of a window at scale 1.
         stride: pixels between windows at scale 1, in both directions; it grows with the scale.
-        scales: factors on `size` and `stride`. A scale whose window does not fit in the image is left out; if none fits,
-            the whole image is the one window.
-        max_boxes: where there would be more, the stride grows by the least number of pixels that brings them under it.
+        scales: factors on `size` and `stride`. A scale whose window does not fit is left out; if none fits, the whole image is one window.
+        max_boxes: if there would be more, the stride grows until there are not.
 
     >>> WindowGrid().boxes(Image.new("RGB", (64, 64)), "a").shape
     torch.Size([25, 4])
@@ -46,7 +45,7 @@ class WindowGrid(Proposals):
         return torch.cat([_grid(image, w, h, _step(stride, s)) for w, h, s in sizes])
 
     def settings(self) -> dict[str, Any]:
-        return {"size": list(self.size), "stride": self.stride, "scales": list(self.scales), "max_boxes": self.max_boxes}
+        return {name: getattr(self, name) for name in ("size", "stride", "scales", "max_boxes")}
 
     @staticmethod
     def _count(image: Image.Image, sizes: list[tuple[int, int, float]], stride: int) -> int:

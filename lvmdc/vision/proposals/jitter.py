@@ -1,4 +1,4 @@
-"""Boxes as a detector might report them: about each object, and some about nothing."""
+"""Boxes as a detector might report them: around each object, and some of background."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, digest
 
 
 class JitteredBoxes(Proposals):
-    """A stand-in for a detector: it reports each known object `per_object` times, a little off; random boxes fill up to `count`.
+    """A simulated detector: each known object `per_object` times with jitter; random boxes fill up to `count`.
 
-    Every object is treated alike, the labelled one and the bystanders, and the boxes come in random order, so that nothing but
-    the image tells which is which. What an image's boxes are follows from its name and `seed`.
+    The labelled object and bystanders are treated the same, and the boxes come in random order, so that only the image distinguishes them.
+    The boxes depend on the image's name and `seed`.
 
     Args:
         objects: image name → (k, 4) boxes of the objects in it.
-        count: boxes an image; objects beyond count / per_object are still all reported.
-        per_object: reports of each object.
-        jitter: standard deviation of a report's corners, as a part of the object's width and height.
-        height: least and greatest height of a random box, as parts of the image's.
-        aspect: least and greatest width of a random box, as parts of its height; upright ones by default.
+        count: boxes per image; objects beyond count / per_object are still all reported.
+        per_object: boxes of each object.
+        jitter: standard deviation of a box's corners, as a share of the object's width and height.
+        height: least and greatest height of a random box, as shares of the image's.
+        aspect: least and greatest width of a random box, as shares of its height; upright by default.
 
     >>> proposals = JitteredBoxes({"a": [[10.0, 5.0, 30.0, 55.0]]}, count=20)
     >>> proposals.boxes(Image.new("RGB", (64, 64)), "a").shape
@@ -48,15 +48,16 @@ class JitteredBoxes(Proposals):
         if count < 1 or per_object < 1:
             raise ValueError(f"count and per_object must be at least 1, but they are {count} and {per_object}")
         if not 0 <= jitter < 0.25:
-            raise ValueError(f"jitter must lie in 0..0.25, beyond which a report misses its object, but it is {jitter}")
+            raise ValueError(f"jitter must lie in 0..0.25, beyond which a box misses its object, but it is {jitter}")
         if not 0 < height[0] <= height[1] <= 1 or not 0 < aspect[0] <= aspect[1]:
             raise ValueError(f"height and aspect must be (least, greatest) and positive, but they are {height} and {aspect}")
         self.objects = {name: as_tensor(boxes).to(torch.float32).reshape(-1, 4) for name, boxes in objects.items()}
-        self.count, self.per_object, self.jitter, self.height, self.aspect, self.seed = count, per_object, jitter, height, aspect, seed
+        self.count, self.per_object, self.jitter, self.seed = count, per_object, jitter, seed
+        self.height, self.aspect = (height[0], height[1]), (aspect[0], aspect[1])
 
     @classmethod
     def around(cls, images: ImageSet, **settings: Any) -> JitteredBoxes:
-        """The proposals of an image set that knows its objects, such as `stick_actions`.
+        """The proposals of an image set with known objects, such as `stick_actions`.
 
         >>> from lvmdc.vision.datasets import stick_actions
         >>> images = stick_actions(per_class=1)
@@ -64,7 +65,7 @@ class JitteredBoxes(Proposals):
         torch.Size([12, 4])
         """
         if images.objects is None:
-            raise ValueError("images must know their objects, but images.objects is None")
+            raise ValueError("images must have objects, but images.objects is None")
         return cls(dict(zip(images.names, images.objects, strict=True)), **settings)
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
@@ -88,15 +89,5 @@ class JitteredBoxes(Proposals):
         return np.stack([left, top, left + wide, top + tall], axis=1)
 
     def settings(self) -> dict[str, Any]:
-        known = hashlib.sha256()
-        for name in sorted(self.objects):
-            known.update(f"{len(name)} {name} {self.objects[name].tolist()}".encode())
-        return {
-            "objects": known.hexdigest(),
-            "count": self.count,
-            "per_object": self.per_object,
-            "jitter": self.jitter,
-            "height": list(self.height),
-            "aspect": list(self.aspect),
-            "seed": self.seed,
-        }
+        names = ("count", "per_object", "jitter", "height", "aspect", "seed")
+        return {"objects": digest(self.objects)} | {name: getattr(self, name) for name in names}

@@ -1,4 +1,4 @@
-"""Where people may be: a trained detector, and the places where images have them.
+"""Where people may be: a trained detector, and the usual places of people in images.
 
 Dalal, Triggs: Histograms of oriented gradients for human detection. CVPR 2005.
 """
@@ -16,18 +16,18 @@ from torch import Tensor
 from lvmdc.boxes import distinct
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.hog import one_opencv_thread
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, digest, resized
 
 log = logging.getLogger(__name__)
 
 WINDOW = (64, 128)  # width and height that the detector was trained at
-MARGIN = (0.15, 0.08)  # what a detection has around the person, as parts of its width and height, on each side
-WIDER = 0.3  # added on each side, as a part of the width: arms, handlebars, another pose
+MARGIN = (0.15, 0.08)  # of a detection around the person, as shares of its width and height, on each side
+WIDER = 0.3  # added on each side, as a share of the width: arms, handlebars, another pose
 
-# Where people are in images, x1 y1 x2 y2 in tenths of width and height, the most useful first. They cover the 600 people annotated in
-# those 408 images of VOC 2011 action trainval that `voc_action` leaves out, so that nothing was seen of the images that are evaluated:
-# of all boxes with corners on tenths, again and again the one is added that most raises Σ clip((o − 0.35) / 0.3, 0, 1) over them and their
-# mirror images, o being the greatest overlap with a chosen box. tests/vision/proposals/test_people.py derives them anew.
+# Where people are in images, x1 y1 x2 y2 in tenths of width and height, the most useful first. They cover the 600 people in those 408
+# images of VOC 2011 action trainval that `voc_action` leaves out, so that no image of the evaluation was used: greedily, the box with
+# corners on tenths that most raises Σ clip((o − 0.35) / 0.3, 0, 1) over these people and their mirror images, o being the best overlap
+# with a chosen box. tests/vision/proposals/test_people.py derives them again.
 PLACES = (
     *((2, 2, 8, 10), (1, 3, 5, 10), (5, 3, 9, 10), (4, 3, 6, 9), (2, 3, 4, 9), (6, 3, 8, 9)),
     *((0, 3, 3, 10), (7, 3, 10, 10), (0, 1, 10, 10), (3, 2, 6, 8), (5, 3, 7, 9), (3, 4, 5, 10)),
@@ -41,20 +41,19 @@ WHOLE = ((0, 0, 10, 10),)
 class PeopleBoxes(Proposals):
     """Up to `count` boxes where people may be, in whole pixels.
 
-    First the best of what OpenCV's people detector finds at all sizes, distinct ones; then the best of these made wider; then `PLACES`
-    where people often are, which do not look at the image: the detector knows whole, upright people, and many are neither. With
-    `include_truth` the true box of each image is one more candidate, as in section 6.2 of the paper, at a place in the order that
-    follows from the image's name.
+    First the best distinct detections of OpenCV's people detector at all sizes; then the best of these made wider; then `PLACES` where
+    people often are, whatever the image: the detector knows whole, upright people, and many are neither. With `include_truth` the true box
+    of each image is one more candidate, as in section 6.2 of the paper, at a position that depends on the image's name.
 
     Args:
-        images: the data set that has the true boxes; not needed without `include_truth`.
+        images: the data set with the true boxes; only needed with `include_truth`.
         include_truth: whether the true box is among the candidates; the log says which.
-        count: boxes an image; a few less where an image is so small that boxes coincide.
-        detections: of these, the most that the detector gives; 0 leaves it out.
-        widened: how many of the best detections come a second time, wider.
-        threshold: least score of a detection. The detector's own is 0; a lower one lets it find more, and worse.
-        size: pixels that the image's longer side is brought to for the detector, which finds people from about 100 pixels on.
-        places: whether `PLACES` fill up to `count`; without them an image where nobody is found has the whole of it as its one box.
+        count: boxes per image; a few less if the image is so small that boxes coincide.
+        detections: the largest number from the detector; 0: none.
+        widened: the number of best detections that are added a second time, wider.
+        threshold: least score of a detection. The detector's default is 0; a lower one finds more, and worse.
+        size: pixels of the image's longer side for the detector, which finds people from about 100 pixels on.
+        places: whether `PLACES` fill up to `count`; without them, an image without detections has one box, the whole image.
 
     >>> PeopleBoxes().boxes(Image.new("RGB", (320, 240)), "a").shape
     torch.Size([20, 4])
@@ -72,7 +71,7 @@ class PeopleBoxes(Proposals):
         places: bool = True,
     ):
         if not 1 <= count <= len(PLACES):
-            raise ValueError(f"count must lie in 1..{len(PLACES)}, the number of places that are known, but it is {count}")
+            raise ValueError(f"count must lie in 1..{len(PLACES)}, the number of known places, but it is {count}")
         if not 0 <= widened <= detections:
             raise ValueError(f"detections and widened must be 0 ≤ widened ≤ detections, but they are {detections} and {widened}")
         if size < max(WINDOW):
@@ -80,8 +79,8 @@ class PeopleBoxes(Proposals):
         self.count, self.detections, self.widened, self.threshold = count, detections, widened, threshold
         self.size, self.places = size, places
         self._truth = _true_boxes(images) if include_truth else None
-        said = "is among its candidates, as in the paper; include_truth=false leaves it out"
-        log.info("the true box of each image %s", said if include_truth else "is not put among its candidates")
+        included = "is among its candidates, as in the paper; include_truth=false leaves it out"
+        log.info("the true box of each image %s", included if include_truth else "is not added to its candidates")
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
         found = self._detections(image)
@@ -96,32 +95,20 @@ class PeopleBoxes(Proposals):
         """(m, 4) the best distinct detections, best first, as boxes around the people."""
         if self.detections == 0:
             return np.zeros((0, 4))
-        scale = self.size / max(image.size)
-        width, height = (max(1, round(side * scale)) for side in image.size)
-        resized = image.convert("RGB").resize((width, height), Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR)
-        boxes, scores = detect_people(np.asarray(resized), self.threshold)
-        boxes = boxes * np.tile([image.width / width, image.height / height], 2)
+        small, back = resized(image, self.size)
+        boxes, scores = detect_people(np.asarray(small), self.threshold)
+        boxes = boxes * back
         margin = np.tile((boxes[:, 2:] - boxes[:, :2]) * MARGIN, 2)
         boxes = boxes + margin * [1, 1, -1, -1]
-        # The order by place decides between equal scores: that of OpenCV follows its threads.
+        # Equal scores are ordered by position, since OpenCV's order depends on its threads.
         boxes = boxes[np.lexsort((*boxes.T, -scores))]
         return boxes[distinct(torch.from_numpy(boxes), 0.5, self.detections).numpy()]
 
     def settings(self) -> dict[str, Any]:
-        known = None
-        if self._truth is not None:
-            text = "".join(f"{len(name)} {name} {self._truth[name].tolist()}" for name in sorted(self._truth))
-            known = hashlib.sha256(text.encode()).hexdigest()
-        return {
-            "truth": known,
-            "count": self.count,
-            "detections": self.detections,
-            "widened": self.widened,
-            "threshold": self.threshold,
-            "size": self.size,
-            "places": hashlib.sha256(repr(PLACES).encode()).hexdigest()[:16] if self.places else None,
-            "opencv": cv2.__version__,
-        }
+        places = hashlib.sha256(repr(PLACES).encode()).hexdigest()[:16] if self.places else None
+        own = {name: getattr(self, name) for name in ("count", "detections", "widened", "threshold", "size")}
+        truth = None if self._truth is None else digest(self._truth)
+        return own | {"truth": truth, "places": places, "opencv": cv2.__version__}
 
 
 def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -131,13 +118,13 @@ def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarra
     >>> boxes.shape, scores.shape
     ((0, 4), (0,))
     """
-    # OpenCV ends the process, without a word, on an image that is smaller than the window.
+    # OpenCV ends the process, without an error, on an image that is smaller than the window.
     below, right = (max(0, side - have) for side, have in zip(WINDOW[::-1], pixels.shape[:2], strict=True))
     padded = cv2.copyMakeBorder(np.ascontiguousarray(pixels[:, :, ::-1]), 0, below, 0, right, cv2.BORDER_REPLICATE)
     with one_opencv_thread():
         detector = cv2.HOGDescriptor()
         detector.setSVMDetector(np.asarray(cv2.HOGDescriptor.getDefaultPeopleDetector()))
-        # groupThreshold 0: every window for itself.
+        # groupThreshold 0: windows are not merged.
         found, scores = detector.detectMultiScale(padded, threshold, winStride=(8, 8), padding=(16, 16), scale=1.1, groupThreshold=0)
     corners = np.asarray(found, np.float64).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
@@ -145,7 +132,7 @@ def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarra
 
 
 def _whole_pixels(boxes: np.ndarray, image: Image.Image) -> np.ndarray:
-    """Boxes grown to whole pixels and cut at the edge of the image; what lies outside it is left out."""
+    """Boxes grown to whole pixels and cut at the edge of the image; boxes outside it are left out."""
     grown = np.concatenate([np.floor(boxes[:, :2] + 1e-6), np.ceil(boxes[:, 2:] - 1e-6)], axis=1)
     inside = np.clip(grown, 0, np.tile(image.size, 2))
     return inside[(inside[:, 2:] > inside[:, :2]).all(axis=1)].astype(np.float32)
@@ -153,7 +140,7 @@ def _whole_pixels(boxes: np.ndarray, image: Image.Image) -> np.ndarray:
 
 def _true_boxes(images: ImageSet | None) -> dict[str, Tensor]:
     if images is None or images.boxes is None:
-        raise ValueError("include_truth needs images whose true boxes are known, but there are none; include_truth=false does without")
+        raise ValueError("include_truth needs images whose true boxes are known, but there are none; or set include_truth=false")
     truth = dict(zip(images.names, images.boxes, strict=True))
     if len(truth) < len(images):
         raise ValueError("include_truth needs images with names that differ, but two have the same")
@@ -161,8 +148,8 @@ def _true_boxes(images: ImageSet | None) -> dict[str, Tensor]:
 
 
 def _inserted(boxes: Tensor, truth: dict[str, Tensor], name: str) -> Tensor:
-    """The boxes and the true one among them, anywhere: its place must not tell it from the others."""
+    """The boxes with the true one among them, at a position that does not reveal it."""
     if name not in truth:
-        raise ValueError(f"images must have the true box of every image, but they have none of {name!r}")
+        raise ValueError(f"images must have the true box of every image, but there is none for {name!r}")
     at = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % (len(boxes) + 1)
     return torch.cat([boxes[:at], truth[name][None], boxes[at:]])

@@ -1,4 +1,4 @@
-"""Boxes around whatever stands out from its surroundings.
+"""Boxes around regions that differ from their surroundings.
 
 Uijlings, van de Sande, Gevers, Smeulders: Selective search for object recognition. IJCV 2013.
 """
@@ -13,22 +13,22 @@ from torch import Tensor
 
 from lvmdc.boxes import distinct
 from lvmdc.vision.features.hog import one_opencv_thread
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, resized
 
 MODES = {"single": "switchToSingleStrategy", "fast": "switchToSelectiveSearchFast", "quality": "switchToSelectiveSearchQuality"}
 
 
 class SelectiveSearch(Proposals):
-    """OpenCV's selective search: regions of like colour and texture are merged step by step, and the box of each is a candidate.
+    """OpenCV's selective search: regions of similar colour and texture are merged step by step, and the box of each is a candidate.
 
-    The boxes come largest first, without those that a larger one overlaps by more than `overlap`: objects that images are taken of are
-    large, and twenty such boxes hold more of them than twenty of all. (OpenCV's own order is drawn anew at every call, and not used.)
+    The boxes come largest first, without those that a larger one overlaps by more than `overlap`: subjects of photographs are large, and
+    twenty such boxes contain more of them than twenty of all. (OpenCV's order is random at every call and is not used.)
 
     Args:
-        max_boxes: boxes an image, at most.
-        min_size: least width and height of a box, as a part of the image's shorter side.
+        max_boxes: boxes per image, at most.
+        min_size: least width and height of a box, as a share of the image's shorter side.
         overlap: intersection over union above which the smaller of two boxes is left out.
-        size: pixels that the image's longer side is brought to; the time grows with their square.
+        size: pixels of the image's longer side for the search; the time grows with their square.
         mode: single, fast or quality, in rising number of boxes and time.
 
     >>> image = np.full((60, 80, 3), 255, np.uint8)
@@ -41,7 +41,7 @@ class SelectiveSearch(Proposals):
         if max_boxes < 1:
             raise ValueError(f"max_boxes must be at least 1, but it is {max_boxes}")
         if not 0 <= min_size < 1:
-            raise ValueError(f"min_size must lie in [0, 1), a part of the image's shorter side, but it is {min_size}")
+            raise ValueError(f"min_size must lie in [0, 1), a share of the image's shorter side, but it is {min_size}")
         if not 0 < overlap <= 1:
             raise ValueError(f"overlap must lie in (0, 1], but it is {overlap}")
         if size < 16:
@@ -51,19 +51,16 @@ class SelectiveSearch(Proposals):
         self.max_boxes, self.min_size, self.overlap, self.size, self.mode = max_boxes, min_size, overlap, size, mode
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
-        scale = self.size / max(image.size)
-        width, height = (max(1, round(side * scale)) for side in image.size)
-        small = image.convert("RGB").resize((width, height), Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR)
+        small, back = resized(image, self.size)
         found = self._regions(np.ascontiguousarray(np.asarray(small)[:, :, ::-1]))  # (m, 4) x, y, width, height
-        corners = np.concatenate([found[:, :2], found[:, :2] + found[:, 2:]], axis=1)
-        corners = corners * np.tile([image.width / width, image.height / height], 2)
+        corners = np.concatenate([found[:, :2], found[:, :2] + found[:, 2:]], axis=1) * back
         whole = [[0.0, 0.0, image.width, image.height]]
         corners = np.concatenate([whole, corners])
         side = corners[:, 2:] - corners[:, :2]
         large = side.min(axis=1) >= max(1.0, self.min_size * min(image.size))
         large[0] = True
         corners, area = corners[large], side[large].prod(axis=1)
-        # By area, and by place where areas tie: the order of OpenCV must not show through.
+        # By area, and by position where areas tie: OpenCV's order is random.
         order = np.lexsort((*corners.T, -area))
         ordered = torch.from_numpy(corners[order].astype(np.float32))
         return ordered[distinct(ordered, self.overlap, self.max_boxes)]
@@ -76,11 +73,5 @@ class SelectiveSearch(Proposals):
             return np.asarray(search.process(), np.float64).reshape(-1, 4)
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "max_boxes": self.max_boxes,
-            "min_size": self.min_size,
-            "overlap": self.overlap,
-            "size": self.size,
-            "mode": self.mode,
-            "opencv": cv2.__version__,
-        }
+        names = ("max_boxes", "min_size", "overlap", "size", "mode")
+        return {name: getattr(self, name) for name in names} | {"opencv": cv2.__version__}

@@ -33,7 +33,7 @@ def add(archive, name, data):
     archive.addfile(member, io.BytesIO(data))
 
 
-def test_folders_and_archives_read_alike_without_what_is_hidden(packed):
+def test_folders_and_archives_are_read_in_the_same_way_without_hidden_files(packed):
     with open_source(packed) as source:
         assert sorted(source.files) == ["a/b/two.txt", "a/one.txt"]
         assert source.read("a/b/two.txt") == b"22"

@@ -6,8 +6,8 @@ from sklearn.linear_model import LogisticRegression
 
 from lvmdc.samples import split_by_class
 from lvmdc.vision.datasets import cluttered_digits
-from lvmdc.vision.features import HOG, build_candidates, true_candidate
-from lvmdc.vision.metrics import class_error, recall
+from lvmdc.vision.features import HOG, build_candidates
+from lvmdc.vision.metrics import class_error, recall, true_candidate
 from lvmdc.vision.proposals import WindowGrid
 
 

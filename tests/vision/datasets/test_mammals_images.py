@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.samples import folds
+from lvmdc.samples import split_by_class
 from lvmdc.vision.datasets import mammals
 from lvmdc.vision.datasets.mammals import NEAR_DUPLICATES, photographs
 
@@ -34,7 +34,7 @@ def test_all_photographs_have_their_class_and_box(blank):
 def test_near_duplicates_stay_on_one_side_of_every_split(blank):
     images = mammals(blank)
     assert len(images.groups.unique()) == 271 - len(NEAR_DUPLICATES)
-    for train, _ in folds(images.y, n_folds=10, groups=images.groups):
+    for train, _ in (split_by_class(images.y, fold=fold, groups=images.groups) for fold in range(10)):
         chosen = {images.names[i] for i in train}
         assert all((one in chosen) == (other in chosen) for one, other in NEAR_DUPLICATES)
 
@@ -83,7 +83,7 @@ class TestRealPhotographs:
         small = np.stack([np.asarray(images.image(i).convert("L").resize((24, 24), Image.Resampling.BOX), float) for i in range(271)])
         flat = small.reshape(271, -1) - small.mean(axis=(1, 2))[:, None]
         flat /= np.linalg.norm(flat, axis=1, keepdims=True)
-        alike = np.argwhere(np.triu(flat @ flat.T, 1) > 0.95)
-        found = {(images.names[i], images.names[j]) for i, j in alike}
+        similar = np.argwhere(np.triu(flat @ flat.T, 1) > 0.95)
+        found = {(images.names[i], images.names[j]) for i, j in similar}
         assert len(found) == 4
         assert found <= set(NEAR_DUPLICATES)

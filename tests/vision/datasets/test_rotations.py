@@ -41,7 +41,7 @@ def test_drawing_has_a_place_for_every_angle():
 
 
 @pytest.mark.parametrize("pair", [(1, 7), (2, 7), (3, 8), (8, 9)])
-def test_pairs_of_digits_are_told_apart(pair):
+def test_pairs_of_digits_are_distinguished(pair):
     found = rotated_digits(pair, per_class=60)
     assert found.classes == [str(d) for d in pair]
     train, test = split_by_class(found.y, groups=found.groups)

@@ -13,7 +13,7 @@ from torchvision import models
 
 from lvmdc.vision.features import backbone as module
 from lvmdc.vision.features.backbone import load_backbone
-from lvmdc.vision.features.efficientnet_lite import MEAN, STD, EfficientNetLite0, own_names, pretrained_weights
+from lvmdc.vision.features.networks import MEAN, STD, EfficientNetLite0, own_names, pretrained_weights
 from lvmdc.vision.features.trunk import feature_trunk
 
 DAISY = 985  # among the classes of ImageNet
@@ -171,7 +171,7 @@ def test_a_download_that_fails_says_what_else_there_is(monkeypatch):
 
     monkeypatch.setattr(models.MobileNet_V3_Small_Weights, "get_state_dict", unreachable)
     with pytest.raises(
-        OSError, match=r"weights of mobilenet_v3_small could not be downloaded \(.*no route.*\): .*weights=…, or take efficientnet_lite0"
+        OSError, match=r"weights of mobilenet_v3_small could not be downloaded \(.*no route.*\): .*weights=FILE, or use efficientnet_lite0"
     ):
         load_backbone("mobilenet_v3_small")
 
@@ -200,8 +200,11 @@ def test_missing_weights_are_named_with_the_way_to_get_them(monkeypatch):
     [
         ("resnett18", "did you mean 'resnet18'"),
         ("fcn_resnet50", "backbone must be efficientnet_lite0, small_cnn or a classifier of torchvision"),
-        ("inception_v3", "a map with one cell to a whole number of pixels, but inception_v3 has none: 256 pixels a side become 127, 125"),
-        ("squeezenet1_1", "a map with one cell to a whole number of pixels, but squeezenet1_1 has none: 256 pixels a side become 127, 63"),
+        ("inception_v3", "a map with one cell to a whole number of pixels, but inception_v3 has none: 256 pixels per side become 127, 125"),
+        (
+            "squeezenet1_1",
+            "a map with one cell to a whole number of pixels, but squeezenet1_1 has none: 256 pixels per side become 127",
+        ),
     ],
 )
 def test_networks_that_cannot_serve_are_refused_by_name(name, message):
@@ -222,6 +225,6 @@ def test_a_stride_that_no_map_has_is_refused_with_those_there_are():
 
 def test_every_weight_is_in_the_digest():
     state = EfficientNetLite0().state_dict()
-    before = module._digest(state)
+    before = module.weights_digest(state)
     state["fc.bias"][7] += 1
-    assert module._digest(state) != before
+    assert module.weights_digest(state) != before

@@ -12,18 +12,18 @@ from PIL import Image
 from lvmdc.storage import arrays as storage
 from lvmdc.vision.datasets import ImageSet, cluttered_digits
 from lvmdc.vision.features import HOG, Features, build_candidates
-from lvmdc.vision.features import cache as pieces
+from lvmdc.vision.features import cache as shards
 from lvmdc.vision.proposals import Proposals, WindowGrid
 
 
 class Counting(Features):
-    """The mean grey of each window, and how often it was asked for; breaks off after some images, as a job that is killed does."""
+    """The mean grey of each window, and how often it was asked for; stops after some images, like a killed job."""
 
-    def __init__(self, factor=1.0, breaks_after=None):
-        self.factor, self.breaks_after, self.calls = factor, breaks_after, 0
+    def __init__(self, factor=1.0, stops_after=None):
+        self.factor, self.stops_after, self.calls = factor, stops_after, 0
 
     def describe(self, image, boxes):
-        if self.calls == self.breaks_after:
+        if self.calls == self.stops_after:
             raise KeyboardInterrupt
         self.calls += 1
         grey = np.asarray(image.convert("L"), np.float32)
@@ -81,7 +81,7 @@ def test_a_changed_input_is_never_served_from_the_cache(images, tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"junk" * 100, lambda b: b[:200] + b"\xff" * 50 + b[250:]]
 )
-def test_a_damaged_cache_is_named_and_made_anew(images, tmp_path, caplog, damage):
+def test_a_damaged_cache_is_named_and_made_again(images, tmp_path, caplog, damage):
     first = build(images, cache_dir=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
@@ -98,18 +98,16 @@ def test_a_damaged_cache_is_named_and_made_anew(images, tmp_path, caplog, damage
 def broken_off(folder, images, after):
     """What a job leaves in the cache that is killed after some images."""
     with pytest.raises(KeyboardInterrupt):
-        build(images, Counting(breaks_after=after), folder)
+        build(images, Counting(stops_after=after), folder)
     return sorted(folder.iterdir())
 
 
-@pytest.mark.parametrize(("a_piece", "after", "left"), [(1, 5, 7), (4, 5, 8), (4, 0, 12), (5, 11, 2), (12, 5, 12)])
-def test_a_build_that_broke_off_goes_on_with_what_is_left_and_ends_in_the_same_bytes(
-    tmp_path, images, monkeypatch, capsys, a_piece, after, left
-):
-    monkeypatch.setattr(pieces, "LARGEST", a_piece)
-    monkeypatch.setattr(pieces, "FEWEST", 1)
+@pytest.mark.parametrize(("per_shard", "after", "left"), [(1, 5, 7), (4, 5, 8), (4, 0, 12), (5, 11, 2), (12, 5, 12)])
+def test_an_interrupted_build_resumes_and_ends_in_the_same_bytes(tmp_path, images, monkeypatch, capsys, per_shard, after, left):
+    monkeypatch.setattr(shards, "LARGEST", per_shard)
+    monkeypatch.setattr(shards, "FEWEST", 1)
     build(images, cache_dir=tmp_path / "whole")
-    assert len(broken_off(tmp_path / "half", images, after)) == after // a_piece
+    assert len(broken_off(tmp_path / "half", images, after)) == after // per_shard
     features = Counting()
     build_candidates(images, WindowGrid(), features, tmp_path / "half", progress=True)
     assert features.calls == left
@@ -120,12 +118,12 @@ def test_a_build_that_broke_off_goes_on_with_what_is_left_and_ends_in_the_same_b
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_pieces_are_the_same_whatever_they_are_made_by_and_enough_for_many_ranks():
+def test_shards_cover_all_images_once_and_are_enough_for_many_ranks():
     for n in (1, 12, 63, 64, 65, 200, 4095, 4096, 5000):
-        cut = pieces.pieces_of(Path("a.npz"), n)
-        assert [i for piece in cut for i in piece.which] == list(range(n))
-        assert len(cut) >= min(n, pieces.FEWEST)
-        assert max(len(piece.which) for piece in cut) <= pieces.LARGEST
+        cut = shards.shards_of(Path("a.npz"), n).values()
+        assert [i for which in cut for i in which] == list(range(n))
+        assert len(cut) >= min(n, shards.FEWEST)
+        assert max(map(len, cut)) <= shards.LARGEST
 
 
 def test_the_cache_holds_what_one_save_of_all_images_writes(images, tmp_path):
@@ -135,7 +133,7 @@ def test_the_cache_holds_what_one_save_of_all_images_writes(images, tmp_path):
     assert file.read_bytes() == (tmp_path / "saved.npz").read_bytes()
 
 
-def test_a_damaged_piece_is_made_anew_and_pieces_cut_otherwise_are_removed(tmp_path, images, caplog):
+def test_a_damaged_shard_is_made_again_and_shards_of_other_sizes_are_removed(tmp_path, images, caplog):
     kept = broken_off(tmp_path, images, 5)
     kept[2].write_bytes(kept[2].read_bytes()[:300])
     (tmp_path / f"{kept[0].name[:-8]}-0-6.npz").write_bytes(b"of another version")
@@ -163,7 +161,7 @@ def test_two_jobs_that_make_the_same_at_once_do_not_disturb_each_other(tmp_path,
 
     other, features = [], Overtaken()
     made = build(images, features, tmp_path)
-    assert features.calls == 3 + 9 + 1  # of the first, the other and the piece that was under way
+    assert features.calls == 3 + 9 + 1  # of the first, the other and the shard in progress
     assert torch.equal(made.features, other[1].features)
     assert torch.equal(made.features, build(images).features)
     assert len(list(tmp_path.iterdir())) == 1
@@ -187,7 +185,7 @@ def test_what_is_made_is_not_held_in_memory(tmp_path, monkeypatch):
     assert max(*held, psutil.Process().memory_info().rss) - before < 40_000_000
 
 
-def test_a_save_that_breaks_off_leaves_nothing_behind(images, tmp_path, monkeypatch):
+def test_an_interrupted_save_leaves_nothing_behind(images, tmp_path, monkeypatch):
     def half(file, **arrays):
         file.write(b"half")
         raise KeyboardInterrupt
@@ -198,7 +196,7 @@ def test_a_save_that_breaks_off_leaves_nothing_behind(images, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_features_may_go_by_the_name_of_a_image(images):
+def test_features_may_depend_on_the_name_of_an_image(images):
     class Named(Counting):
         def describe_named(self, image, name, boxes):
             return torch.full((len(boxes), 1), float(images.names.index(name)))
@@ -206,7 +204,7 @@ def test_features_may_go_by_the_name_of_a_image(images):
     assert torch.equal(build(images, Named()).features[:, 0], torch.arange(12.0).repeat_interleave(25))
 
 
-def test_what_a_image_gave_is_packed_at_once_and_not_held_twice(images):
+def test_the_features_of_an_image_are_packed_at_once_and_not_held_twice(images):
     given = []
 
     class Watched(Counting):
@@ -227,7 +225,7 @@ def test_a_truncated_image_is_refused_by_name(tmp_path):
         build(ImageSet([file], ["a"], [0]))
 
 
-def test_parts_that_break_their_word_are_refused_with_the_image(images, tmp_path):
+def test_boxes_and_features_of_a_wrong_shape_are_refused_with_the_image(images, tmp_path):
     class NoBoxes(WindowGrid):
         def boxes(self, image, name):
             return torch.zeros(0, 4)
@@ -271,7 +269,7 @@ def test_the_progress_bar_counts_images(images, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_one_candidate_a_image_is_enough(images):
+def test_one_candidate_per_image_is_enough(images):
     class Whole(Proposals):
         def boxes(self, image, name):
             return torch.tensor([[0.0, 0.0, image.width, image.height]])

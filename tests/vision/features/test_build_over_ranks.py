@@ -22,7 +22,7 @@ def made_by(features, cache):
 def killed(after, cache):
     """What a process does that is killed after some images."""
     with suppress(KeyboardInterrupt):
-        made_by(Counting(breaks_after=after), cache)
+        made_by(Counting(stops_after=after), cache)
 
 
 def rank(index, folder):

@@ -46,7 +46,7 @@ def test_descriptions_have_1280_finite_numbers_and_repeat_exactly(mode, photogra
 
 
 @pytest.mark.parametrize("mode", ["crop", "roi"])
-def test_a_window_is_described_alike_alone_and_among_others(mode, photograph, crop, roi):
+def test_a_window_has_the_same_features_alone_and_among_others(mode, photograph, crop, roi):
     cnn = {"crop": crop, "roi": roi}[mode]
     together = cnn.describe(photograph, BOXES)
     for box, row in zip(BOXES, together, strict=True):
@@ -80,7 +80,7 @@ def test_regions_and_crops_agree_on_the_whole_image(photograph):
 
 
 def test_regions_lie_where_their_windows_are():
-    """A bright patch on black: the window about it is unlike the others, which are alike."""
+    """A bright patch on black: the window about it is unlike the others, which are equal."""
     pixels = np.zeros((256, 256, 3), np.uint8)
     pixels[160:224, 32:96] = np.random.default_rng(0).integers(0, 255, (64, 64, 3))
     windows = torch.tensor([[0.0, 0, 128, 128], [128.0, 0, 256, 128], [0.0, 128, 128, 256], [128.0, 128, 256, 256]])

@@ -48,13 +48,13 @@ def test_parts_and_weights_are_in_the_key():
 
 
 def test_it_shows_what_it_is_made_of():
-    assert repr(Concatenated([HOG()], weights=[0.5])).startswith("Concatenated(0.5 × HOG(size=[32, 32]")
+    assert repr(Concatenated([HOG()], weights=[0.5])).startswith("Concatenated(0.5 × HOG(size=(32, 32)")
 
 
 @pytest.mark.parametrize(
     ("parts", "weights", "message"),
     [
-        ([], None, "parts must hold at least one description"),
+        ([], None, "parts must hold at least one of Features"),
         ([HOG(), HOG()], [1.0], r"weights must have one factor for each of the parts \['0', '1'\], but it has those of \['0'\]"),
         ({"hog": HOG()}, {"hgo": 1.0}, r"parts \['hog'\], but it has those of \['hgo'\]"),
         ([HOG()], [0.0], r"weights must be positive, but that of 0 is 0\.0"),

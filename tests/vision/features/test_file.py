@@ -70,7 +70,7 @@ def test_boxes_may_be_cut_off_at_the_edge(write, cut):
 
 
 @pytest.mark.parametrize("name", ["photos/cat/1.jpg", "./cat/1.jpg", "cat\\1.jpg", "cat/1.jpg"])
-def test_a_image_is_found_by_the_end_of_a_longer_name(write, name):
+def test_an_image_is_found_by_the_end_of_a_longer_name(write, name):
     rows = NamedRows(write(images=np.array([name, "dog/1.jpg", "dog/e\u0301.jpg"])))
     assert rows.of("cat/1.jpg") == slice(0, 1)
     assert rows.of("dog/é.jpg") == slice(3, 4)  # the file has it as two letters
@@ -96,7 +96,7 @@ def test_images_that_are_not_in_the_file_are_refused_by_name(write, name, messag
 
 def test_boxes_of_no_row_are_refused(write):
     features = FileFeatures(write())
-    with pytest.raises(ValueError, match=r"boxes must be the 2 that .*a\.npz has for dog/1\.jpg, but 1 are asked for"):
+    with pytest.raises(ValueError, match=r"boxes must be the 2 that .*a\.npz has for dog/1\.jpg, but 1 are requested"):
         features.describe_named(IMAGE, "dog/1.jpg", boxes(1))
     with pytest.raises(ValueError, match=r"a\.npz has for dog/1\.jpg, but boxes\[0\] is \[2\.0.* instead of \[1\.0, 1\.0, 5\.0, 5\.0\]"):
         features.describe_named(IMAGE, "dog/1.jpg", boxes(2, 1))
@@ -114,7 +114,7 @@ def test_a_name_is_needed(write):
     [
         ({"features": None}, r"a\.npz lacks the array 'features'"),
         ({"images": np.arange(3)}, r"a\.npz: images must be names of shape \(n,\), but it is int64"),
-        ({"images": ARRAYS["images"][[0, 1, 1]]}, r"images must be different names, but 'dog/1\.jpg' is there twice"),
+        ({"images": ARRAYS["images"][[0, 1, 1]]}, r"images must be different names, but 'dog/1\.jpg' occurs twice"),
         ({"images": ARRAYS["images"][:2]}, "counts must have one entry for each of the 2 images, but it has 3"),
         ({"counts": np.array([1, 2, 3])}, r"a\.npz: counts must sum to boxes\.shape\[0\] = 4, but it sums to 6"),
         ({"boxes": ARRAYS["boxes"][:, [2, 1, 0, 3]]}, r"a\.npz: boxes must have x2 > x1"),

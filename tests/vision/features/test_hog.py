@@ -49,7 +49,7 @@ def test_a_window_agrees_with_hog_written_out(signed):
     assert np.abs(ours - written_out).max() < 1e-3
 
 
-def test_only_signed_gradients_tell_a_image_from_its_negative():
+def test_only_signed_gradients_distinguish_an_image_from_its_negative():
     image = textured(32, 32).convert("L").point(lambda level: 255 if level > 127 else 0).convert("RGB")  # for which gamma does nothing
     negative, box = Image.eval(image, lambda level: 255 - level), torch.tensor([[0.0, 0, 32, 32]])
     for signed, orientations in ((False, 9), (True, 18)):
@@ -75,7 +75,7 @@ def test_a_window_of_the_native_size_is_not_resampled(monkeypatch):
     HOG().describe(textured(64, 64), WindowGrid().boxes(textured(64, 64), "a"))
 
 
-def test_the_same_pattern_at_twice_the_size_looks_alike():
+def test_the_same_pattern_at_twice_the_size_gives_similar_features():
     small = textured(32, 32)
     large = small.resize((64, 64), Image.Resampling.BICUBIC)
     a, b = (HOG().describe(i, torch.tensor([[0.0, 0, *i.size]]))[0] for i in (small, large))

@@ -94,8 +94,8 @@ def test_a_training_is_mapped_by_what_its_training_part_says_alone(kind):
         (lambda: KernelMap("chi2", sample_steps=4), "sample_steps must be 1, 2 or 3"),
         (lambda: KernelMap("fourier")(some()), "not fitted yet"),
         (lambda: KernelMap("nystroem", n_components=500).fit(some()), "at most 120, the training candidates"),
-        (lambda: KernelMap("fourier").fit(some())(some(d=5)), "features must have 6 numbers a candidate"),
-        (lambda: KernelMap("fourier").fit(some())(some(phi=True)), "phi= of their own"),
+        (lambda: KernelMap("fourier").fit(some())(some(d=5)), "features must have 6 numbers per candidate"),
+        (lambda: KernelMap("fourier").fit(some())(some(phi=True)), "phi= if and only if"),
         (lambda: KernelMap("chi2").fit(Candidates(-torch.ones(2, 2), [2])), "nowhere negative"),
     ],
 )

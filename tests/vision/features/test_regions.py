@@ -112,5 +112,15 @@ def test_a_part_that_cannot_be_frozen_is_refused(frozen, message):
 
 
 def test_a_part_that_is_passed_by_cannot_be_frozen():
-    with pytest.raises(ValueError, match=r"but layer1\.0\.conv1 is passed by"):
+    with pytest.raises(ValueError, match=r"but something bypasses layer1\.0\.conv1"):
         RegionNetwork("resnet18", weights=None, frozen="layer1.0.conv1")
+
+
+def test_the_settings_of_learned_features_follow_the_weights():
+    network = small()
+    before = Learned(network).settings()
+    assert Learned(small()).settings() == before
+    with torch.no_grad():
+        next(network.trunk.parameters()).add_(1.0)
+    assert Learned(network).settings() != before
+    assert Learned(small(grid=2)).settings() != before

@@ -35,7 +35,7 @@ def test_an_array_may_have_another_name_and_numpy_alone_can_write_it(tmp_path):
     assert FileProposals(tmp_path / "a.npz", boxes="windows").boxes(PICTURE, "cat/1.jpg").tolist() == [[0, 1, 2, 3]]
 
 
-def test_a_image_that_the_file_does_not_have_is_refused_before_any_work(path):
+def test_an_image_that_the_file_does_not_have_is_refused_before_any_work(path):
     assert len(FileProposals.for_images(images("dog/1.jpg"), path=path).boxes(PICTURE, "dog/1.jpg")) == 2
     with pytest.raises(ValueError, match=r"boxes\.npz must have an entry for every image, but it has none for cat/2\.jpg"):
         FileProposals.for_images(images("cat/1.jpg", "cat/2.jpg"), path=path)
@@ -45,7 +45,7 @@ def test_a_image_that_the_file_does_not_have_is_refused_before_any_work(path):
 
 def test_boxes_out_of_the_image_are_refused_or_cut_off(path):
     small = Image.new("RGB", (6, 4))
-    message = r"boxes of dog/1\.jpg must lie inside the image, which is 6 by 4 pixels, but one is 2, 2, 8, 5\.5; outside=clip cuts it off"
+    message = r"boxes of dog/1\.jpg must lie inside the image, which is 6 by 4 pixels, but one is 2, 2, 8, 5\.5; outside=clip cuts it"
     with pytest.raises(ValueError, match=message):
         FileProposals(path).boxes(small, "dog/1.jpg")
     assert FileProposals(path, outside="clip").boxes(small, "dog/1.jpg").tolist() == [[1, 1, 3, 3], [2, 2, 6, 4]]

@@ -43,7 +43,7 @@ def test_what_the_stride_leaves_over_is_shared_by_both_edges():
 
 
 @pytest.mark.parametrize("size", [(20, 20), (20, 200), (200, 20)])
-def test_a_image_smaller_than_a_window_is_its_one_window(size):
+def test_an_image_smaller_than_a_window_is_its_one_window(size):
     assert WindowGrid().boxes(blank(*size), "a").tolist() == [[0, 0, *size]]
 
 

@@ -47,7 +47,7 @@ def test_settings_change_with_what_is_known_of_the_objects():
     assert JitteredBoxes(OBJECTS).settings() == JitteredBoxes(dict(reversed(OBJECTS.items()))).settings()
 
 
-def test_a_image_set_brings_its_objects():
+def test_an_image_set_provides_its_objects():
     images = stick_actions(per_class=1)
     assert len(JitteredBoxes.around(images, count=12).boxes(images.image(3), images.names[3])) == 12
     images.objects = None
@@ -55,7 +55,7 @@ def test_a_image_set_brings_its_objects():
         JitteredBoxes.around(images)
 
 
-def test_a_image_that_is_not_known_is_named():
+def test_an_image_without_objects_is_refused_by_name():
     with pytest.raises(KeyError, match="none for 'c'"):
         JitteredBoxes(OBJECTS).boxes(CANVAS, "c")
 

@@ -12,7 +12,7 @@ from torchvision.ops import box_iou
 from lvmdc.candidates import Candidates
 from lvmdc.vision.datasets import ImageSet, voc_action
 from lvmdc.vision.datasets.reading import image_size
-from lvmdc.vision.datasets.voc_annotation import read_people
+from lvmdc.vision.datasets.voc_annotation import read_objects
 from lvmdc.vision.metrics import recall
 from lvmdc.vision.proposals import PeopleBoxes, people
 from lvmdc.vision.proposals.people import PLACES, detect_people
@@ -100,7 +100,7 @@ def test_the_true_box_is_one_more_candidate_anywhere_in_the_order(seen, caplog):
         proposals = PeopleBoxes(images, include_truth=True)
         plain = PeopleBoxes(images)
     assert "the true box of each image is among its candidates, as in the paper; include_truth=false leaves it out" in caplog.text
-    assert "the true box of each image is not put among its candidates" in caplog.text
+    assert "the true box of each image is not added to its candidates" in caplog.text
     places = []
     for name in names:
         boxes = proposals.boxes(GREY, name)
@@ -111,14 +111,14 @@ def test_the_true_box_is_one_more_candidate_anywhere_in_the_order(seen, caplog):
     assert len(set(places)) > 10
     assert proposals.boxes(GREY, names[3]).tolist() == PeopleBoxes(images, include_truth=True).boxes(GREY, names[3]).tolist()
     assert proposals.settings() != plain.settings()
-    with pytest.raises(ValueError, match=r"images must have the true box of every image, but they have none of 'x\.jpg'"):
+    with pytest.raises(ValueError, match=r"images must have the true box of every image, but there is none for 'x\.jpg'"):
         proposals.boxes(GREY, "x.jpg")
 
 
 def test_true_boxes_that_are_not_known_are_refused():
     unknown = ImageSet([np.zeros((6, 8), np.uint8)], ["a"], [0])
     for images in (None, unknown):
-        with pytest.raises(ValueError, match=r"include_truth needs images whose true boxes are known, .*; include_truth=false does"):
+        with pytest.raises(ValueError, match=r"include_truth needs images whose true boxes are known, .*; or set include_truth=false"):
             PeopleBoxes(images, include_truth=True)
     same = ImageSet([np.zeros((6, 8), np.uint8)] * 2, ["a"], [0, 0], boxes=[[0, 0, 1, 1]] * 2, names=["x", "x"])
     with pytest.raises(ValueError, match="names that differ"):
@@ -128,7 +128,7 @@ def test_true_boxes_that_are_not_known_are_refused():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"count": 0}, r"count must lie in 1\.\.30, the number of places that are known, but it is 0"),
+        ({"count": 0}, r"count must lie in 1\.\.30, the number of known places, but it is 0"),
         ({"count": 31}, "but it is 31"),
         ({"widened": 6}, "0 ≤ widened ≤ detections, but they are 5 and 6"),
         ({"detections": -1, "widened": -1}, "but they are -1 and -1"),
@@ -153,7 +153,9 @@ class TestRealImages:
         seen = []
         for key in left_out:
             size = image_size(root / "JPEGImages" / f"{key}.jpg")
-            seen += [np.array(person.box) / np.tile(size, 2) for person in read_people(root / "Annotations" / f"{key}.xml", size)]
+            seen += [
+                np.array(person.box) / np.tile(size, 2) for person in read_objects(root / "Annotations" / f"{key}.xml", size, "person")
+            ]
         assert (len(left_out), len(seen)) == (408, 600)
         assert cover(np.array(seen), len(PLACES)) == list(PLACES)
 

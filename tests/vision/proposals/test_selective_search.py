@@ -44,7 +44,7 @@ def test_every_call_gives_the_same_boxes():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (300, 1), (2, 40)])
-def test_a_image_without_regions_is_one_box(size):
+def test_an_image_without_regions_is_one_box(size):
     assert SelectiveSearch(size=64, mode="single").boxes(Image.new("RGB", size), "a").tolist() == [[0, 0, *size]]
 
 
@@ -52,7 +52,7 @@ def test_a_image_without_regions_is_one_box(size):
     ("changed", "message"),
     [
         ({"max_boxes": 0}, "max_boxes must be at least 1, but it is 0"),
-        ({"min_size": 1.0}, r"min_size must lie in \[0, 1\), a part of the image's shorter side, but it is 1\.0"),
+        ({"min_size": 1.0}, r"min_size must lie in \[0, 1\), a share of the image's shorter side, but it is 1\.0"),
         ({"overlap": 0.0}, r"overlap must lie in \(0, 1\], but it is 0\.0"),
         ({"size": 8}, "size must be at least 16 pixels, but it is 8"),
         ({"mode": "best"}, "mode must be one of single, fast, quality, but it is 'best'"),

