@@ -10,7 +10,6 @@ from sklearn.datasets import load_digits, load_sample_images
 
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.scenes import SceneSet
 
 # Backgrounds for the embedded sets: crops of the photographs that scikit-learn carries.
 
@@ -161,7 +160,7 @@ def digit_scenes(
     fragments: int = 6,
     fragment_size: int = 12,
     noise: float = 0.03,
-) -> SceneSet:
+) -> ImageSet:
     """Images that each hold 1 to `most` of scikit-learn's handwritten digits, labelled with which they show, not how many nor where.
 
     The classes of an image's digits are drawn independently, so that a class may come twice. Digits do not overlap; the ground is that of
@@ -173,7 +172,7 @@ def digit_scenes(
 
     >>> scenes = digit_scenes(n_images=3)
     >>> scenes, [scenes.shown(i) for i in range(3)]
-    (SceneSet(3 images of 6 classes, 5 boxes), [['3', '7'], ['7'], ['4', '6']])
+    (ImageSet(3 images of 6 classes, 5 boxes), [['3', '7'], ['7'], ['4', '6']])
     """
     _check_scene(n_images, digits, most, canvas, digit_size, fragments, fragment_size)
     strokes, labels = handwritten()
@@ -198,7 +197,7 @@ def digit_scenes(
         ground += noise * rng.standard_normal(ground.shape)
         sources.append(np.round(255 * ground.clip(0, 1)).astype(np.uint8))
     truth = LabelledBoxes(image, label, torch.tensor(boxes, dtype=torch.float32))
-    return SceneSet.of_boxes(sources, [str(d) for d in digits], truth, [f"scene {i}" for i in range(n_images)])
+    return ImageSet(sources, [str(d) for d in digits], boxes=truth, names=[f"scene {i}" for i in range(n_images)])
 
 
 def _places(rng: np.random.Generator, count: int, canvas: int, digit_size: tuple[int, int]) -> list[tuple[int, int, int, int]]:

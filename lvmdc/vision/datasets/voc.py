@@ -11,7 +11,6 @@ from tqdm import tqdm
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size
-from lvmdc.vision.datasets.scenes import SceneSet
 from lvmdc.vision.datasets.voc_annotation import Person, VocObject, listed, read_objects, read_people, rows_of, voc_files
 
 # The data of the paper's second experiment (section 6.2): actions of people, from PASCAL VOC.
@@ -145,10 +144,10 @@ def voc_detection(
     image_set: str = "Main",
     progress: bool = False,
     truncated: str = "keep",
-) -> SceneSet:
+) -> ImageSet:
     """The images of a VOC detection set, labelled with the classes that they show; the true boxes are for measuring.
 
-    A class is labelled −1 where none of it is annotated, 0 (not told) where all of its objects are marked difficult, 1 elsewhere, as in
+    A class is labelled −1 where none of it is annotated, 0 (unknown) where all of its objects are marked difficult, 1 elsewhere, as in
     the devkit's own lists. Difficult boxes count neither for nor against a prediction.
     Classes that no image shows are left out unless asked for; images that show none of the classes stay: they are background.
 
@@ -202,7 +201,7 @@ def voc_detection(
         "%s: %d images, %d boxes of %d classes, %d of them difficult, %d truncated",
         *(root, len(keys), len(rows), len(chosen), int(truth.difficult.sum()), cut),
     )
-    return SceneSet.of_boxes(files, chosen, truth, [file.name for file in files], division)
+    return ImageSet(files, chosen, boxes=truth, names=[file.name for file in files], division=division)
 
 
 def _images(root: Path, image_set: str, train: str | None, test: str | None) -> tuple[list[str], list[int] | None]:

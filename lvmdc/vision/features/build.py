@@ -16,7 +16,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.losses.overlap import box_iou
 from lvmdc.priors.base import Prior
 from lvmdc.segments import segment_argmax
-from lvmdc.vision.datasets.images import Sources
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.cache import cache_key, cache_path, cached, make_in_pieces
 from lvmdc.vision.proposals.base import Proposals
@@ -53,7 +53,7 @@ class Describer:
     Candidates(2 samples, 50 candidates of 324 features, boxes, torch.float32, cpu)
     """
 
-    def __init__(self, images: Sources, proposals: Proposals, features: Features, prior: Prior | None = None):
+    def __init__(self, images: ImageSet, proposals: Proposals, features: Features, prior: Prior | None = None):
         self.images, self.proposals, self.features, self.prior = images, proposals, features, prior
         self._length: int | None = None
 
@@ -116,7 +116,7 @@ log = logging.getLogger(__name__)
 
 
 def build_candidates(
-    images: Sources,
+    images: ImageSet,
     proposals: Proposals,
     features: Features,
     cache_dir: str | Path | None = None,
