@@ -1,4 +1,4 @@
-"""Tables of images × classes, and the images that a class is learned from."""
+"""One class as a latent problem over all images: is it there, and where? And Ψ of that problem."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ def balanced(column: Tensor) -> Tensor:
     more = lack.repeat(1 + max(0, missing) // len(lack))[: max(0, missing)]
     return torch.cat([known, more]).sort(stable=True).values
 
-
-# Ψ of one class: it is somewhere in the image, or it is not there.
 
 ABSENT, PRESENT = 0, 1
 
@@ -113,9 +111,6 @@ class PresenceMap(JointFeatureMap):
         there = weights * (y == PRESENT)[candidates.sample]
         features = transposed_product(candidates.features, there[:, None])[0]
         return torch.cat([features, self.bias * there.double().sum()[None]])
-
-
-# One class as a latent problem over all images: is it there, and where?
 
 
 def class_learner(learner: LatentLearner | None, miss_cost: float, bias: float = 1.0) -> LatentLearner:

@@ -1,4 +1,4 @@
-"""What a detector found in images whose labels are known, for another one to learn from."""
+"""Pseudo-labels: the boxes found in images whose labels are known, as COCO annotations, for a fully supervised detector to learn from."""
 
 import json
 import os
@@ -45,9 +45,6 @@ def pseudo_labels(detector: Detector, candidates: Candidates, labels: ArrayLike,
     there = as_table(candidates, labels, "labels")[found.image, found.label] == 1
     # The best ones are among those found, unless they are improbable: suppression leaves each once.
     return suppressed(LabelledBoxes.concat([best, found[there & (found.score >= min_score)]]), detector.overlap)
-
-
-# Boxes as COCO annotations, from which a fully supervised detector can learn.
 
 
 def save_coco(path: str | Path, images: ImageSet, boxes: LabelledBoxes) -> Path:
