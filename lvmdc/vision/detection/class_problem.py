@@ -53,8 +53,8 @@ class PresenceMap(JointFeatureMap):
 
         w·Ψ(x, 1, h) = u·φ(x, h) + s b,    w·Ψ(x, 0) = 0,    w = (u, b)
 
-    with φ the candidate's features and a bias b in units of s = `bias`, whose norm counts the less the larger s is. What is not there has
-    no place, so the first candidate alone stands for the h of y = 0. A score is therefore positive where the class is predicted.
+    with φ the candidate's features and a bias b in units of s = `bias`, whose norm counts the less the larger s is. For y = 0
+    there is no h, so that the first candidate alone has a score. A score is therefore positive where the class is predicted.
 
     >>> c = Candidates(torch.tensor([[1.0], [3.0]]), [2])
     >>> PresenceMap().scores(c, torch.tensor([2.0, -1.0]))

@@ -165,7 +165,7 @@ class Detector(BaseEstimator):
         assert candidates.boxes is not None
         scores = self.scores(candidates)
         rows, label = (self.probabilities(candidates) >= self.min_score).nonzero(as_tuple=True)
-        # Suppressed by the scores themselves: high probabilities are all alike in single precision.
+        # Suppressed by the scores themselves: high probabilities are equal in single precision.
         found = suppressed(
             LabelledBoxes(candidates.sample[rows], label, candidates.boxes[rows], scores[rows, label]), self.overlap, self.max_boxes
         )
