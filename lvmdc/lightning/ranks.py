@@ -72,8 +72,8 @@ class RanksStrategy(DDPStrategy):
 
 
 class Launcher(_SubprocessScriptLauncher):
-    """Starts the ranks as Lightning does, and ends the job when one of them is lost. Lightning's own observer kills this process before it can
-    log how to resume."""
+    """Starts the ranks as Lightning does, and ends the job when one of them is lost. Lightning's own observer kills this process before it
+    can log how to resume."""
 
     def __init__(self, strategy: RanksStrategy, *args: Any):
         super().__init__(*args)
