@@ -317,7 +317,7 @@ class Candidates:
     # ---- on disk -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write an npz with the arrays `features`, `counts` and, where given, `boxes`, `phi` and `prior`; see `lvmdc.storage.arrays`."""
+        """Write an npz with the arrays `features`, `counts` and, where given, `boxes`, `phi` and `prior`; see `lvmdc.storage.files`."""
         arrays = {name: getattr(self, name) for name in ARRAYS}
         storage.save_arrays(path, {name: values.detach().cpu().numpy() for name, values in arrays.items() if values is not None})
 

@@ -1,28 +1,6 @@
-"""Learn from a configuration: `python scripts/train.py experiment=object_detection`; `--help` says what can be chosen."""
+"""Train from a configuration: `python scripts/train.py experiment=object_detection`; `--help` lists what can be chosen."""
 
-from pathlib import Path
-
-import hydra
-from omegaconf import DictConfig
-
-from lvmdc.cli import config as resolvers
-from lvmdc.cli import errors
-from lvmdc.cli.train import detect, train
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-resolvers.register()
-
-
-@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
-def main(cfg: DictConfig) -> float | None:
-    with errors.one_sentence(CONFIGS):
-        errors.check_types(cfg, CONFIGS)
-        if cfg.detection:
-            found = detect(cfg)
-            return 1 - found["test/ap"] if "test/ap" in found else None
-        measures = train(cfg)
-    return measures.get("test/loss", measures.get("test/error"))
-
+from lvmdc.cli.train import main
 
 if __name__ == "__main__":
-    errors.run_script(main, CONFIGS)
+    main()

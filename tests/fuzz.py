@@ -33,8 +33,7 @@ from PIL import Image
 
 from lvmdc import DISC, Candidates, OverlapLoss
 from lvmdc.cli.table import collect
-from lvmdc.lightning.checkpoint import read_checkpoint, write_content
-from lvmdc.lightning.detector_file import DETECTOR_KEY, read_detector
+from lvmdc.lightning.checkpoint import DETECTOR_KEY, read_checkpoint, write_content
 from lvmdc.reproduction import Division
 from lvmdc.reproduction import store as sessions
 from lvmdc.reproduction.protocol import Run
@@ -293,7 +292,7 @@ def _checkpoints(folder: Path) -> list[Reader]:
         return str(sorted(checkpoint.learned.items(), key=str))
 
     def detect() -> None:
-        read_detector(folder / "detector.ckpt").detector().predict(candidates)
+        read_checkpoint(folder / "detector.ckpt").model().detector.predict(candidates)
 
     return [
         Reader("checkpoint", folder / "new.ckpt", lambda: use(folder / "new.ckpt"), rewritten, checksum=True),

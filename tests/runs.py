@@ -20,8 +20,10 @@ QUIET = ["extras.progress=false", "callbacks=checkpoint", "extras.threads=1"]
 
 def composed(name: str, *overrides: str) -> DictConfig:
     resolvers.register()
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        return compose(name, overrides=list(overrides))
+    with initialize_config_dir(str(resolvers.CONFIGS), version_base="1.3"):
+        # Which Hydra says where it runs.
+        folder = [] if any(word.startswith("paths.output_dir=") for word in overrides) else ["paths.output_dir=unused"]
+        return compose(name, overrides=[*folder, *overrides])
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""One clear sentence instead of a traceback, with the nearest right name for a wrong one."""
+"""The start of every program: one clear sentence instead of a traceback, with the nearest right name for a wrong one."""
 
 from __future__ import annotations
 
@@ -9,55 +9,58 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from lvmdc.cli.config import CONFIGS, register
+from lvmdc.lightning.renamed import renamed_words
 from lvmdc.storage.files import FULL
 
 log = logging.getLogger(__name__)
+CONVERTED = {"Integer": "an integer", "Float": "a number"}  # as OmegaConf calls them
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)
 
 
-def run_script(main: Callable[[], object], config_dir: Path) -> None:
-    """Run a Hydra application; a mistake of the user's ends it with a sentence, LVMDC_TRACEBACK=1 shows where it arose."""
+def run(config_name: str, work: Callable[[DictConfig], Any]) -> None:
+    """Compose a configuration from the command line and work on it.
+
+    A mistake of the user's ends the program with a sentence; LVMDC_TRACEBACK=1 shows where it arose. In a sweep the error is passed on:
+    a launcher must see which of its runs failed.
+    """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # or Hydra would print and exit itself
     logging.raiseExceptions = False  # a log file on a full disk: the console still shows every line, without tracebacks between them
     threading.excepthook = _background
+    register()
+    sys.argv[1:] = renamed_words(sys.argv[1:])
+
+    @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)
+    def main(cfg: DictConfig) -> Any:
+        try:
+            return work(cfg)
+        except EXPECTED as error:
+            if HydraConfig.get().mode == RunMode.MULTIRUN or os.environ.get("LVMDC_TRACEBACK"):
+                raise
+            sys.exit(f"error: {explain(error)}")  # before Hydra adds lines of its own
+
     try:
         main()
     except EXPECTED as error:
         if os.environ.get("LVMDC_TRACEBACK"):
             raise
-        sys.exit(f"error: {explain(error, config_dir)}")
+        sys.exit(f"error: {explain(error)}")
 
 
-@contextmanager
-def one_sentence(config_dir: Path) -> Iterator[None]:
-    """End the program with a sentence for a mistake of the user's inside, before Hydra adds lines of its own.
-
-    In a sweep the error is passed on: a launcher must see which of its runs failed.
-    """
-    try:
-        yield
-    except EXPECTED as error:
-        sweeps = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
-        if sweeps or os.environ.get("LVMDC_TRACEBACK"):
-            raise
-        sys.exit(f"error: {explain(error, config_dir)}")
-
-
-def explain(error: BaseException, config_dir: Path) -> str:
+def explain(error: BaseException) -> str:
     """What was wrong, in a sentence.
 
     >>> from hydra.errors import HydraException
-    >>> explain(HydraException("Could not override 'methd.C'.\\nKey 'methd' is not in struct"), Path("configs"))
+    >>> explain(HydraException("Could not override 'methd.C'.\\nKey 'methd' is not in struct"))
     "there is no option 'methd.C': did you mean 'method.C'?"
     """
     cause = error
@@ -66,10 +69,21 @@ def explain(error: BaseException, config_dir: Path) -> str:
     text = str(error)
     group = re.search(r"Could not find '([^']+)'", text)
     if group:
-        return _unknown_choice(group[1], config_dir)
+        return _unknown_choice(group[1])
     key = re.search(r"Could not override '([^']+)'", text)
     if key:
-        return f"there is no option {key[1]!r}{_nearest(key[1], sorted(_types(config_dir)))}"
+        options, chosen = _options(), key[1].split(".")[0]
+        hint = f" with the chosen {chosen}" if key[1] in options else _nearest(key[1], sorted(options))
+        return f"there is no option {key[1]!r}{hint}"
+    key = re.search(r"Key '([^']+)' not in", f"{text} {cause}")
+    if key:
+        return f"a configuration file has {key[1]!r}, but there is no such option{_nearest(key[1], sorted(_options()))}"
+    value = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)\s+full_key: (\S+)", f"{text} {cause}")
+    if value:
+        return f"{value[3]} must be {CONVERTED.get(value[2], value[2])}, but it is {value[1]!r}"
+    value = re.search(r"Value '(.*)' is not a valid bool \(type \w+\)\s+full_key: (\S+)", f"{text} {cause}")
+    if value:
+        return f"{value[2]} must be true or false, but it is {value[1]!r}"
     missing = re.search(r"Missing mandatory value: (\S+)", f"{text} {cause}")
     if missing:
         return f"{missing[1]} must be given: {missing[1]}=…"
@@ -98,11 +112,11 @@ def _background(failed: threading.ExceptHookArgs) -> None:
         threading.__excepthook__(failed)
 
 
-def _unknown_choice(wrong: str, config_dir: Path) -> str:
+def _unknown_choice(wrong: str) -> str:
     folder, _, name = wrong.rpartition("/")
-    choices = sorted(path.stem for path in (config_dir / folder).glob("*.yaml"))
+    choices = sorted(path.stem for path in (CONFIGS / folder).glob("*.yaml"))
     if not choices:
-        groups = sorted(path.name for path in config_dir.iterdir() if path.is_dir())
+        groups = sorted(path.name for path in CONFIGS.iterdir() if path.is_dir())
         return f"there is no group {folder or name!r}{_nearest(folder or name, groups)}"
     return f"{folder}={name} is not one of {', '.join(choices)}{_nearest(name, choices)}"
 
@@ -112,46 +126,20 @@ def _nearest(wrong: str, right: list[str]) -> str:
     return f": did you mean {near[0]!r}?" if near else "; see --help"
 
 
-def check_types(cfg: DictConfig, config_dir: Path) -> None:
-    """Refuse what is no number, or no switch, where the configuration files have one.
-
-    >>> check_types(OmegaConf.create({"method": {"max_iter": "many"}}), Path("configs"))
-    Traceback (most recent call last):
-    ValueError: method.max_iter must be an integer, but it is 'many'
-    """
-    types = _types(config_dir)
-    for name, value in _leaves(cfg):
-        allowed = types.get(name, set()) - {type(None)}
-        if float in allowed:
-            allowed = allowed | {int}
-        # Only numbers and switches are held to their type: a word may be a path, a name or nothing at all.
-        if value is not None and allowed and allowed <= {int, float, bool} and type(value) not in allowed:
-            kind = "true or false" if allowed == {bool} else "an integer" if float not in allowed else "a number"
-            raise ValueError(f"{name} must be {kind}, but it is {value!r}")
-
-
-def _types(config_dir: Path) -> dict[str, set[type]]:
-    """Every option that some configuration file has, dotted and below its group, with the types that it has there."""
-    found: dict[str, set[type]] = {}
-    for path in config_dir.rglob("*.yaml"):
-        group = path.relative_to(config_dir).parent.as_posix()
+def _options() -> set[str]:
+    """The dotted names of all options that some configuration file has, those of groups too."""
+    found: set[str] = set()
+    for path in CONFIGS.rglob("*.yaml"):
+        group = path.relative_to(CONFIGS).parent.as_posix()
         node = OmegaConf.load(path)
-        is_global = "@package _global_" in path.read_text(encoding="utf-8")
+        is_global = group == "." or "@package _global_" in path.read_text(encoding="utf-8")
         if isinstance(node, DictConfig):
             node.pop("defaults", None)
-            for name, value in _leaves(node, "" if is_global or group == "." else f"{group}."):
-                found.setdefault(name, set()).add(type(value))
-    return found
+            found |= {"" if is_global else group, *_names(OmegaConf.to_container(node), "" if is_global else f"{group}.")}
+    return found - {""}
 
 
-def _leaves(node: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and values, those of groups too; what refers to another setting, or is not set, is None."""
-    for key in node:
-        child = node._get_node(key)
-        name = f"{prefix}{key!s}"
-        if isinstance(child, DictConfig) and not child._is_none() and not child._is_interpolation():
-            yield name, {}
-            yield from _leaves(child, f"{name}.")
-        else:
-            refers = child is None or child._is_interpolation() or child._is_missing()
-            yield name, None if refers else node[key]
+def _names(node: Any, prefix: str) -> Iterator[str]:
+    for key, value in node.items() if isinstance(node, dict) else ():
+        yield f"{prefix}{key}"
+        yield from _names(value, f"{prefix}{key}.")

@@ -1,4 +1,4 @@
-"""The boxes of a data set in a file: the work of scripts/make_proposals.py."""
+"""The boxes of a data set in a file."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
+from lvmdc.cli import errors
+from lvmdc.cli.config import checked
 from lvmdc.lightning.ranks import this_rank
-from lvmdc.vision.datasets.images import ImageSet, Sources
-from lvmdc.vision.datasets.scenes import SceneSet
-from lvmdc.vision.metrics import box_recall, recall
+from lvmdc.vision.datasets.images import ImageSet
+from lvmdc.vision.metrics import box_recall
 from lvmdc.vision.proposals.base import Proposals
 from lvmdc.vision.proposals.file import save_proposals
 
 log = logging.getLogger(__name__)
 
 
-def boxes_over_ranks(images: Sources, proposals: Proposals, progress: bool) -> list[Tensor]:
+def main() -> None:
+    """The program of scripts/make_proposals.py."""
+    errors.run("make_proposals", make_proposals)
+
+
+def boxes_over_ranks(images: ImageSet, proposals: Proposals, progress: bool) -> list[Tensor]:
     """The boxes of every image, on the first rank; under torchrun each rank makes those of some images."""
     world = int(os.environ.get("WORLD_SIZE", 1)) if dist.is_torchelastic_launched() else 1
     rank = this_rank() if world > 1 else 0
@@ -44,17 +50,15 @@ def boxes_over_ranks(images: Sources, proposals: Proposals, progress: bool) -> l
 
 def make_proposals(cfg: DictConfig) -> Path:
     """Write the boxes that `cfg.proposals` gives the images of `cfg.data`, for proposals=file; log how many true boxes they find."""
-    kind = "scenes" if "scenes" in cfg.data else "images"
-    if kind not in cfg.data:
+    if "images" not in cfg.data:
         raise ValueError("data must have images to propose boxes for, but these make their candidates themselves")
-    for group in (f"data.{kind}", "proposals"):
-        missing = OmegaConf.missing_keys(OmegaConf.select(cfg, group))
-        if missing:
-            raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
+    cfg = cfg.copy()
+    cfg.data = {"images": cfg.data.images}  # the other settings of the data are not needed
+    cfg = checked(cfg)
     path = Path(cfg.output or Path(cfg.paths.output_dir) / "proposals.npz")
     if path.is_dir():
         raise IsADirectoryError(f"output must be the name of a file, but {path} is a folder")
-    images: ImageSet | SceneSet = instantiate(cfg.data[kind], _convert_="all")
+    images: ImageSet = instantiate(cfg.data.images, _convert_="all")
     made = instantiate(cfg.proposals, _convert_="all")
     proposals: Proposals = made if isinstance(made, Proposals) else made(images)
     if this_rank() == 0:
@@ -63,15 +67,12 @@ def make_proposals(cfg: DictConfig) -> Path:
     if this_rank() > 0:
         return path
     save_proposals(path, images.names, boxes)
-    placed = Candidates(torch.zeros(sum(map(len, boxes)), 1), [len(part) for part in boxes], torch.cat(boxes))
-    found = _found(placed, images)
-    told = "" if found is None else f", {100 * found:.1f} % of the true boxes found at IoU 0.5"
-    log.info("%.1f boxes an image%s\nproposals  %s", placed.n_candidates / len(placed), told, path)
+    placed, truth, found = (
+        Candidates(torch.zeros(sum(map(len, boxes)), 1), [len(part) for part in boxes], torch.cat(boxes)),
+        images.truth,
+        "",
+    )
+    if truth is not None and bool((~truth.difficult).any()):
+        found = f", {100 * box_recall(placed, truth):.1f} % of the true boxes found at IoU 0.5"
+    log.info("%.1f boxes per image%s\nproposals  %s", placed.n_candidates / len(placed), found, path)
     return path
-
-
-def _found(placed: Candidates, images: ImageSet | SceneSet) -> float | None:
-    """The share of the true boxes that the candidates find, where they are known."""
-    if isinstance(images, SceneSet):
-        return None if images.truth is None or not len(images.truth) else box_recall(placed, images.truth)
-    return None if images.boxes is None else recall(placed, images.boxes)

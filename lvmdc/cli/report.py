@@ -1,4 +1,4 @@
-"""The end of a run: table, images, report page, TensorBoard."""
+"""The end of a run: tables, images, the report page, hyperparameters for TensorBoard, and where all of it is."""
 
 from __future__ import annotations
 
@@ -9,74 +9,78 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
-from PIL import Image
 from pytorch_lightning.loggers import TensorBoardLogger
 
-from lvmdc.boxes import LabelledBoxes
-from lvmdc.lightning.callbacks import draw_learned, draw_samples, spread
-from lvmdc.lightning.detection_data import Scenes
+from lvmdc.lightning.detector import DetectorModule, images_of
+from lvmdc.lightning.drawing import draw_learned, draw_samples
 from lvmdc.lightning.module import LatentModule
-from lvmdc.reporting import Table, contact_sheet, draw_scene, results_table, write_report
+from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.page import png
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SafeNames, write_atomically, write_measures
-from lvmdc.vision.detection import Detector
-
-# The end of a run: a table, images, the report page, hyperparameters for TensorBoard, and where all of it is.
+from lvmdc.vision.detection import pseudo_labels, save_coco
 
 log = logging.getLogger(__name__)
 SHOWN = 24  # images of the test part in the report
 SHEET = 1024  # pixels across that all of them take on one sheet: four of the usual size
 NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
+NAMES |= {"ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
+PARTS = {"train": "training", "val": "validation", "test": "test"}
+PARTS |= {f"{part}_supervised": f"{name}, ground-truth boxes" for part, name in PARTS.items()}
+PARTS |= {"test_central": "test, most central candidate", "test_random": "test, random candidate"}
 
 
 def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float], folder: Path, cfg: DictConfig) -> None:
-    """Say and show how it went."""
+    """Say and show how it went. `measures` are those of the test part, as Lightning logged them."""
     if not module.history():
         return
-    rows = result_rows(module, measures)  # of all ranks
+    results = all_results(module, measures)  # of all ranks
     if not trainer.is_global_zero:
         return
-    table = measures_table(rows)
+    table = measures_table(results, module.classes)
     settings = flat(OmegaConf.to_container(cfg, resolve=True))
-    images = _draw(module, folder / "images")
-    log_hyperparameters(trainer, settings, measures)
+    images = _draw(trainer, module, folder / "images")
+    found = {f"{part}/{name}": value for part, values in results.items() for name, value in values.items()}
+    log_hyperparameters(trainer, settings, found)
     board = f"tensorboard --logdir {folder}"
-    write_measures(folder / "results.json", measures | {"objective": module.history()[-1]["objective"]})
+    write_measures(folder / "results.json", found | {"objective": module.history()[-1]["objective"]})
+    if isinstance(module, DetectorModule):
+        _save_pseudo_labels(module, folder / "pseudo_labels.json")
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
         write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board])
     log.info("\n%s\n", table.text())
     log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
     log.info("run folder  %s", folder)
-    for name, place in (("report", "report.html"), ("images", "images"), ("checkpoint", "checkpoints/last.ckpt")):
+    places = {"report": "report.html", "images": "images", "checkpoint": "checkpoints/last.ckpt", "boxes found": "pseudo_labels.json"}
+    for name, place in places.items():
         if (folder / place).exists():
             log.info("%-11s %s", name, folder / place)
     log.info("curves      %s", board)
 
 
-def result_rows(module: LatentModule, measures: dict[str, float]) -> list[dict[str, object]]:
-    """A row each for the training, validation and test part."""
-    found = {"test": {k.removeprefix("test/"): v for k, v in measures.items()}} if measures else {}
-    for part, samples in (("validation", module.data.val), ("training", module.data.train)):
-        if samples is not None:
-            found[part] = module.measure(samples)
-    rows: list[dict[str, object]] = []
-    for part in ("training", "validation", "test"):
-        if part in found:
-            rows.append({"part": part} | {NAMES[k]: found[part][k] for k in NAMES if k in found[part]})
-    return rows
+def all_results(module: LatentModule, measures: dict[str, float]) -> dict[str, dict[str, float]]:
+    """The measures of the training, validation and test part, and of what they are compared with."""
+    parts = {"train": module.data.train, "val": module.data.val}
+    found = {part: module.measure(samples) for part, samples in parts.items() if samples is not None}
+    if measures:
+        found["test"] = {name.removeprefix("test/"): value for name, value in measures.items()}
+    return found | module.comparisons()
 
 
-def measures_table(rows: list[dict[str, object]]) -> Table:
-    """Parts of the data below each other, their measures in percent.
+def measures_table(results: dict[str, dict[str, float]], classes: list[str]) -> Table:
+    """Parts of the data below each other, their measures in percent, the average precision of each class last.
 
-    >>> print(measures_table([{"part": "test", "loss": 0.365}]).text())
-    part    loss
-    ----  ------
-    test  36.5 %
+    >>> print(measures_table({"test": {"ap": 0.365, "ap/cat": 0.5}}, ["cat"]).text())
+    part      AP  AP cat
+    ----  ------  ------
+    test  36.5 %  50.0 %
     """
-    return results_table(rows, percent={name for row in rows for name in row} - {"part"})
+    columns = NAMES | {f"ap/{name}": f"AP {name}" for name in classes}
+    rows: list[dict[str, object]] = []
+    for part, values in results.items():
+        rows.append({"part": PARTS[part]} | {columns[name]: values[name] for name in columns if name in values})
+    return results_table(rows, percent=set(columns.values()) & {name for row in rows for name in row})
 
 
 def flat(config: Any, prefix: str = "") -> dict[str, str]:
@@ -100,7 +104,7 @@ def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures:
             logger.save()
 
 
-def _draw(module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
+def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
     test, train = module.data.test, module.data.train
     assert test is not None
     assert train is not None
@@ -109,124 +113,21 @@ def _draw(module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
     for caption, image in drawn:
         write_atomically(folder / names.path(caption.split(":")[0]), png(image))
     columns = max(1, SHEET // max(image.width for _, image in drawn))
-    write_atomically(folder / "all.png", png(contact_sheet([image for _, image in drawn], columns)))
+    meanings = ("truth", "predicted") if isinstance(module, DetectorModule) else None
+    write_atomically(folder / "all.png", png(contact_sheet([image for _, image in drawn], columns, meanings=meanings)))
     if learned:
         write_atomically(folder / "learned.png", png(contact_sheet([image for _, image in learned], 1, legend=False)))
-    return learned + drawn
-
-
-# The end of a detector's training: a table, images, the report page, TensorBoard.
-
-SCENES_SHOWN, COLUMNS = 24, 6  # images of the test part in the report, and on a row of the sheet
-OF_A_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
-SURE = 0.5  # probability above which a box is drawn
-DETECTION_NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
-
-
-def finish_detection(
-    detector: Detector, test: Scenes, rows: dict[str, dict[str, float]], folder: Path, cfg: DictConfig, loggers: list[Any]
-) -> None:
-    """Say and show how it went."""
-    table = detection_table(rows, test.items.classes)
-    drawn = draw_scenes(detector, test, SCENES_SHOWN)
-    names = SafeNames(".png")
-    for caption, image in drawn:
-        write_atomically(folder / "images" / names.path(caption), png(image))
-    sheet = contact_sheet([image for _, image in drawn], COLUMNS, meanings=("truth", "predicted"))
-    write_atomically(folder / "images" / "all.png", png(sheet))
-    for logger in loggers:
-        logger.log_metrics({f"final/{part}/{k}": v for part, found in rows.items() for k, v in found.items()}, step=0)
+    for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
             for i, (_, image) in enumerate(drawn):
                 logger.experiment.add_image(f"test/{i}", np.asarray(image), 0, dataformats="HWC")
-        logger.save()
-    settings = flat(OmegaConf.to_container(cfg, resolve=True))
-    if cfg.extras.report:
-        title = f"{cfg.task_name}: {type(detector.learner).__name__}, labels of images alone"
-        board = f"tensorboard --logdir {folder}"
-        write_report(folder / "report.html", title, settings, mean_history(detector.history_), table, drawn, [command_line(), board])
-    log.info("\n%s\n", table.text())
-    for name, place in (
-        ("run folder", ""),
-        ("report", "report.html"),
-        ("images", "images/all.png"),
-        ("checkpoint", "checkpoints/last.ckpt"),
-    ):
-        if (folder / place).exists():
-            log.info("%-11s %s", name, folder / place)
+    return learned + drawn
 
 
-def detection_table(rows: dict[str, dict[str, float]], classes: list[str]) -> Table:
-    """Parts of the data below each other, their measures in percent, the average precision of each class last.
-
-    >>> print(detection_table({"test": {"ap": 0.5, "ap/cat": 0.5}}, ["cat"]).text())
-    part      AP  AP cat
-    ----  ------  ------
-    test  50.0 %  50.0 %
-    """
-    columns = DETECTION_NAMES | {f"ap/{name}": f"AP {name}" for name in classes}
-    shown = [{"part": part} | {columns[k]: values[k] for k in columns if k in values} for part, values in rows.items()]
-    return results_table(shown, percent={name for row in shown for name in row} - {"part"})
-
-
-def draw_scenes(detector: Detector, scenes: Scenes, count: int, size: int = 256) -> list[tuple[str, Image.Image]]:
-    """Some of the images with what is predicted as present, each with its name."""
-    index = spread(len(scenes), count)
-    items, candidates = scenes.items.subset(index), scenes.candidates.subset(index)
-    found = surest(detector.predict(candidates).to("cpu"), SURE)
-    return [
-        (
-            items.names[i],
-            draw_scene(items.image(i), found.of_image(i), items.classes, items.truth.of_image(i) if items.truth else None, size=size),
-        )
-        for i in range(len(items))
-    ]
-
-
-def surest(found: LabelledBoxes, min_score: float) -> LabelledBoxes:
-    """The boxes whose score is above `min_score`, best first.
-
-    >>> surest(LabelledBoxes([0, 0], [0, 1], [[0, 0, 1, 1]] * 2, score=[-1.0, 2.0]), 0.0).label
-    tensor([1])
-    """
-    assert found.score is not None
-    order = found.score.argsort(descending=True, stable=True)
-    return found[order[found.score[order] > min_score]]
-
-
-def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str, float]]:
-    """One row an iteration: the means over the classes, of which those that have ended keep their last row.
-
-    >>> mean_history({0: [{"iteration": 1, "objective": 2.0}], 1: [{"iteration": 1, "objective": 4.0}, {"iteration": 2, "objective": 3.0}]})
-    [{'iteration': 1, 'objective': 3.0}, {'iteration': 2, 'objective': 2.5}]
-    """
-    rows = []
-    for t in range(max(map(len, histories.values()))):
-        here = [history[min(t, len(history) - 1)] for history in histories.values()]
-        shared = [name for name in here[0] if name != "iteration" and all(name in row for row in here)]
-        rows.append({"iteration": t + 1} | {name: sum(row[name] for row in here) / len(here) for name in shared})
-    return rows
-
-
-def draw_class(detector: Detector, scenes: Scenes, k: int, size: int = 256) -> Image.Image:
-    """The best box of class k in some of the images that are labelled with it."""
-    shown = (scenes.items.labels[:, k] == 1).nonzero().flatten()
-    index = shown[spread(len(shown), OF_A_CLASS)]
-    items, truth = scenes.items.subset(index), scenes.items.truth
-    found = detector.locate(scenes.candidates.subset(index), items.labels).to("cpu").of_label(k)
-    right = [None if truth is None else truth.of_label(k).of_image(i) for i in index.tolist()]
-    drawn = [draw_scene(items.image(i), found.of_image(i), items.classes, right[i], size=size) for i in range(len(items))]
-    return contact_sheet(drawn, COLUMNS, meanings=("truth", "predicted"))
-
-
-def log_class(loggers: list[Any], detector: Detector, train: Scenes, k: int) -> None:
-    """How the training of class k went, and what it finds, to the loggers."""
-    name = train.items.classes[k]
-    for logger in loggers:
-        for row in detector.history_[k]:
-            logger.log_metrics(
-                {f"train/{key}/{name}": float(v) for key, v in row.items() if key != "iteration"}, step=int(row["iteration"])
-            )
-        if isinstance(logger, TensorBoardLogger):
-            logger.experiment.add_image(f"train/{name}", np.asarray(draw_class(detector, train, k)), k, dataformats="HWC")
-            logger.save()
+def _save_pseudo_labels(module: DetectorModule, path: Path) -> None:
+    """The boxes found in the training part as COCO annotations, from which a fully supervised detector can learn."""
+    train = module.data.train
+    assert train is not None
+    images = images_of(train)
+    boxes = pseudo_labels(module.detector, train.candidates.to(module.device), images.table, module.pseudo_score)
+    save_coco(path, images, boxes.to("cpu"))

@@ -14,6 +14,8 @@ from typing import Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from lvmdc.cli import errors
+from lvmdc.cli.config import checked
 from lvmdc.lightning.data import LatentDataModule
 from lvmdc.reporting.record import describe_run
 from lvmdc.reproduction import store as sessions
@@ -27,6 +29,17 @@ from lvmdc.reproduction.store import Store, code_digest
 from lvmdc.reproduction.summary import Paper
 from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.metrics import recall
+
+
+def main() -> None:
+    """The program of scripts/reproduce.py."""
+    sys.argv[1:] = quoted(sys.argv[1:])
+    try:
+        errors.run("reproduce", lambda cfg: reproduce(checked(cfg)))
+    except RunsFailed as failed:
+        sys.exit(f"error: {failed}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def read_protocol(cfg: DictConfig) -> Protocol:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -14,6 +15,19 @@ from lvmdc.storage.files import read_json, read_text
 
 BRACKETS = 500  # in a list of settings; YAML takes long to read deep nesting
 REPEATS = ("data.fold", "seed", "method.seed", "data.split_seed")  # what makes a repetition, not another setting
+
+
+def main() -> None:
+    """The program of scripts/table.py."""
+    newest = sorted(Path("logs").glob("*/sweeps/*"), key=lambda path: path.stat().st_mtime)
+    if len(sys.argv) < 2 and not newest:
+        sys.exit("error: there is no sweep under logs/; name a folder of runs")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else newest[-1]
+    try:
+        table = collect(folder)
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    print(f"{folder}\n\n{table.text()}")  # noqa: T201
 
 
 def collect(folder: str | Path) -> Table:
@@ -32,7 +46,7 @@ def collect(folder: str | Path) -> Table:
     rows: list[dict[str, object]] = []
     for setting, found in groups.items():
         row: dict[str, object] = {"setting": " ".join(w for w in setting if w not in common) or "all", "runs": len(found)}
-        for name, title in (NAMES | {"ap": "AP"}).items():
+        for name, title in NAMES.items():
             values = [100 * run[f"test/{name}"] for run in found if f"test/{name}" in run]
             if values:
                 mean = float(np.mean(values))

@@ -2,6 +2,7 @@
 
 from lvmdc.lightning.alternating import AlternatingModule
 from lvmdc.lightning.data import LatentDataModule, Samples
+from lvmdc.lightning.detector import DetectorModule
 from lvmdc.lightning.end_to_end import EndToEndModule
 from lvmdc.lightning.exact import ExactModule
 from lvmdc.lightning.module import LatentModule
@@ -11,6 +12,7 @@ from lvmdc.lightning.trusted import trust
 
 __all__ = [
     "AlternatingModule",
+    "DetectorModule",
     "EndToEndModule",
     "ExactModule",
     "LatentDataModule",

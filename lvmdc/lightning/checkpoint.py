@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +15,69 @@ from lightning_fabric.plugins import TorchCheckpointIO
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
-from lvmdc.lightning.renamed import renamed
+from lvmdc.lightning.renamed import renamed_config, renamed_words
 from lvmdc.lightning.trusted import DEPTH, check_plain, construct
 from lvmdc.losses import Loss
 from lvmdc.storage.arrays import AGAIN, add_checksum, check_parts, verify_checksum
 from lvmdc.storage.files import replacing
 
 log = logging.getLogger(__name__)
-ENTRIES = {"config": dict, "classes": list, "learned": dict, "module": str}  # what a checkpoint says of itself, and of which type
+ENTRIES = {"module": str, "config": dict, "classes": list, "learned": dict}  # what a checkpoint says of itself, and of which type
+DETECTOR_KEY = "lvmdc detector"  # in place of CHECKPOINT_KEY, in the detectors of version 0.1
 
 
 @dataclass(frozen=True)
-class Saved:
-    """What a file of ours says of itself: its configuration, the names of its classes, and what was learned."""
+class Checkpoint:
+    """What a file of ours says of itself: the module that wrote it, its configuration, the names of its classes, and what was learned."""
 
     path: Path
+    module: str
     config: dict[str, Any]
     classes: list[str]
     learned: dict[str, Any]
+    resumes: bool = True  # whether Lightning can go on from it; a detector of version 0.1 has only what was learned
+
+    def overridden(self, overrides: list[str], cache_dir: str | None = None) -> Checkpoint:
+        """The same with overrides of its configuration from the command line, such as `data.fold=2`; candidates are kept in `cache_dir`."""
+        words = renamed_words(overrides)
+        with self.named_errors():
+            both = OmegaConf.merge(OmegaConf.create(self.config), OmegaConf.from_dotlist(words))
+            config: dict[str, Any] = OmegaConf.to_container(both, resolve=True)  # type: ignore[assignment]
+            if "cache_dir" in config["data"] and not any(word.startswith("data.cache_dir=") for word in words):
+                config["data"]["cache_dir"] = cache_dir
+        return replace(self, config=config)
 
     def part(self, name: str, kind: type) -> Any:
         """What a part of its configuration describes, such as its proposals; refused if it is of another kind."""
         with self.named_errors():
-            made = construct(self.config[name], f"ckpt_path: {self.path}")
+            config = self.config[name]
+        made = construct(config, f"ckpt_path: {self.path}")
+        with self.named_errors():
             _check_kind(name, made, kind)
         return made
 
-    def learner(self) -> LatentLearner:
-        """The method that it was learned by, not fitted."""
+    def model(self) -> LatentModule:
+        """The module that wrote it, ready to predict."""
         learner: LatentLearner = self.part("method", LatentLearner)
         with self.named_errors():
             if learner.loss is not None:
                 _check_kind("loss", learner.loss, Loss)
             learner.check_parameters()
-        return learner
+            make = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
+            model: LatentModule = make(learner=learner, config=self.config)
+            _check_kind("solver", model, LatentModule)
+            model.classes = list(self.classes)
+            self._check_sizes()
+            model.load_learned(self.learned)
+            model.check_ready()
+        return model
 
-    def data_part(self, kind: type, overrides: list[str], cache_dir: str | None = None) -> Any:
-        """The data that it was learned from, or, by overrides such as `data.fold=2`, others; candidates are kept in `cache_dir`."""
-        with self.named_errors():
-            config = data_config(self.config, overrides, cache_dir)
-        data = construct(config, f"ckpt_path: {self.path}")
-        with self.named_errors():
-            _check_kind("data", data, kind)
+    def data(self) -> LatentDataModule:
+        """The data that it was learned from, or others by `overridden`."""
+        data: LatentDataModule = self.part("data", LatentDataModule)
         self.check_fits(data.classes)
         return data
 
@@ -69,6 +86,16 @@ class Saved:
         if self.classes != classes:
             known = f"knows {len(self.classes)} classes ({_few(self.classes)})"
             raise ValueError(f"ckpt_path: {self.path} {known}, but the data have {len(classes)} ({_few(classes)})")
+
+    def _check_sizes(self) -> None:
+        """Refuse numbers of features or classes that what was learned is too small for: memory would be taken for them."""
+        learned = sum(tensor.numel() for tensor in _tensors(self.learned))
+        for name in ("n_features", "n_classes", "n_phi"):
+            size = self.learned.get(name, 1)
+            if not isinstance(size, int) or not 1 <= size <= learned:
+                raise ValueError(
+                    f"{name} must be at least 1 and at most the {learned} numbers that were learned, but it is {str(size)[:60]}"
+                )
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -84,83 +111,39 @@ class Saved:
             raise ValueError(f"ckpt_path: {self.path} does not hold what a checkpoint of lvmdc holds: {reason}") from error
 
 
-@dataclass(frozen=True)
-class Checkpoint(Saved):
-    """The checkpoint of a training, and the name of the module that wrote it."""
+def find_checkpoint(path: str | Path) -> Path:
+    """The file that `ckpt_path` names: a checkpoint, or the last one of a run folder.
 
-    module: str
-
-    def model(self) -> LatentModule:
-        """The module that wrote it, ready to predict."""
-        with self.named_errors():
-            learner = self.learner()
-            solver = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
-            model: LatentModule = solver(learner=learner, config=self.config)
-            model.classes = list(self.classes)
-            self.check_sizes()
-            model.load_learned(self.learned)
-            if learner.n_classes_ != len(self.classes):
-                raise ValueError(f"it names {len(self.classes)} classes, but it learned {learner.n_classes_}")
-            probe = Candidates(torch.zeros(1, learner.n_features_in_), [1], torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
-            with torch.no_grad():
-                model.prediction(probe).predict(probe)
-        return model
-
-    def check_sizes(self) -> None:
-        """Refuse numbers of features or classes that what was learned is too small for: memory would be taken for them."""
-        learned = sum(tensor.numel() for tensor in _tensors(self.learned))
-        for name in ("n_features", "n_classes", "n_phi"):
-            size = self.learned.get(name, 1)
-            if not isinstance(size, int) or not 1 <= size <= learned:
-                raise ValueError(
-                    f"{name} must be at least 1 and at most the {learned} numbers that were learned, but it is {str(size)[:60]}"
-                )
-
-    def data(self, overrides: list[str], cache_dir: str | None = None) -> LatentDataModule:
-        """See `data_part`."""
-        return self.data_part(LatentDataModule, overrides, cache_dir)
-
-
-def data_config(config: dict[str, Any], overrides: list[str], cache_dir: str | None) -> dict[str, Any]:
-    """The part `data` of a checkpoint's configuration, with overrides from the command line; it does not choose where files are written.
-
-    >>> data_config({"data": {"fold": 0, "cache_dir": "theirs"}}, ["data.fold=2"], "ours")
-    {'fold': 2, 'cache_dir': 'ours'}
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as run:
+    ...     Path(run, "checkpoints").mkdir()
+    ...     Path(run, "checkpoints", "last.ckpt").touch()
+    ...     find_checkpoint(run).relative_to(run).as_posix()
+    'checkpoints/last.ckpt'
     """
-    data: dict[str, Any] = merged(config, overrides)["data"]
-    if "cache_dir" in data and not any(word.startswith("data.cache_dir=") for word in overrides):
-        data["cache_dir"] = cache_dir
-    return data
-
-
-def merged(config: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """A configuration of plain data with overrides from the command line.
-
-    >>> merged({"data": {"fold": 0}}, ["data.fold=2"])
-    {'data': {'fold': 2}}
-    """
-    both = OmegaConf.merge(OmegaConf.create(config), OmegaConf.from_dotlist(overrides))
-    return OmegaConf.to_container(both, resolve=True)  # type: ignore[return-value]
+    path = Path(path)
+    last = path / "checkpoints" / "last.ckpt"
+    if path.is_dir() and not last.is_file():
+        raise FileNotFoundError(f"ckpt_path: {path} must be a checkpoint or a run folder, but {last} does not exist")
+    return last if path.is_dir() else path
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint, or say in a sentence why it is none."""
-    path = Path(path)
+    """Read a checkpoint, or the last one of a run folder, or say in a sentence why it is none."""
+    path = find_checkpoint(path)
     content = read_content(path)
-    if CHECKPOINT_KEY not in content:
+    found, resumes = content.get(CHECKPOINT_KEY), True
+    if found is None and DETECTOR_KEY in content:
+        found, resumes = content[DETECTOR_KEY], False
+        found = found | {"module": "DetectorModule"} if isinstance(found, dict) else found
+    if found is None:
         raise ValueError(f"ckpt_path: {path} is not a checkpoint of lvmdc: it lacks the entry {CHECKPOINT_KEY!r}")
-    return checked_entries(path, content[CHECKPOINT_KEY], Checkpoint)
-
-
-def checked_entries(path: Path, found: Any, kind: Callable[..., Any]) -> Any:
-    """`kind(path, …)` from what a file says of itself, every entry of the right type."""
-    names = [field.name for field in fields(kind) if field.name != "path"]  # type: ignore[arg-type]
-    if not isinstance(found, dict) or sorted(map(str, found)) != sorted(names):
+    if not isinstance(found, dict) or sorted(map(str, found)) != sorted(ENTRIES):
         held = sorted(map(str, found)) if isinstance(found, dict) else type(found).__name__
-        raise ValueError(f"ckpt_path: {path} must hold the entries {', '.join(names)}, but it holds {held}")
-    for name in names:
-        if not isinstance(found[name], ENTRIES[name]):
-            kinds = f"of type {ENTRIES[name].__name__}, but it is of type {type(found[name]).__name__}"
+        raise ValueError(f"ckpt_path: {path} must hold the entries {', '.join(ENTRIES)}, but it holds {held}")
+    for name, kind in ENTRIES.items():
+        if not isinstance(found[name], kind):
+            kinds = f"of type {kind.__name__}, but it is of type {type(found[name]).__name__}"
             raise ValueError(f"ckpt_path: {path} must have an entry {name!r} {kinds}")
     if not all(isinstance(name, str) for name in found["classes"]):
         raise ValueError(f"ckpt_path: {path} must name its classes by text, but it does not")
@@ -169,13 +152,16 @@ def checked_entries(path: Path, found: Any, kind: Callable[..., Any]) -> Any:
         _check_numbers(found["learned"])
     except ValueError as error:
         raise ValueError(f"ckpt_path: {path} does not hold what a checkpoint of lvmdc holds: {error}") from None
-    return kind(path, **found | {"config": renamed(found["config"])})
+    config = renamed_config(found["config"])
+    if isinstance(config.get("data"), dict) and "cache_dir" in config["data"]:
+        config["data"]["cache_dir"] = None  # a checkpoint does not choose where files are written
+    return Checkpoint(path, **found | {"config": config}, resumes=resumes)
 
 
-def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:
+def read_content(path: str | Path) -> dict[Any, Any]:
     """All that a file holds that `write_content` wrote: tensors and plain data. Anything else is refused in a sentence; no code is run.
 
-    A file without a checksum, as versions up to 0.1 wrote, is read with a warning, unless `quiet`.
+    A file without a checksum, as versions up to 0.1 wrote, is read with a warning.
     """
     path, wrong = Path(path), f"ckpt_path: {path} is not a checkpoint that can be read"
     if not path.is_file():
@@ -197,7 +183,7 @@ def read_content(path: str | Path, quiet: bool = False) -> dict[Any, Any]:
         raise ValueError(f"{wrong}: {reason}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{wrong}: it must hold a table of entries, but it holds {type(content).__name__}")
-    if not verified and not quiet:
+    if not verified:
         log.warning("%s has no checksum, so that damage may stay unnoticed; a checkpoint that is written now has one", path)
     return content
 

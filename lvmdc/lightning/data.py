@@ -1,4 +1,7 @@
-"""What is random in an epoch depends on the epoch alone: a resumed run sees the same, and so does one over several ranks."""
+"""LatentDataModule: from a data set, proposals and features to the samples of a training; and the order of its mini-batches.
+
+What is random in an epoch depends on the epoch alone: a resumed run sees the same, and so does one over several ranks.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
-from lvmdc.vision.datasets.images import ImageSet
+from lvmdc.vision import metrics
+from lvmdc.vision.datasets.images import ImageSet, split_at_random
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.features.kernel_map import KernelMap
 from lvmdc.vision.features.regions import Learned
 from lvmdc.vision.metrics import true_candidate
 from lvmdc.vision.proposals.base import Proposals
+
+log = logging.getLogger(__name__)
 
 
 class ShuffledBatches(Sampler[list[int]]):
@@ -60,15 +66,10 @@ def seed_batches(module: pl.LightningModule, seed: int) -> None:
         batches.seed = epoch_seed(module, seed)
 
 
-# From a data set, proposals and features to the samples of a training.
-
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True)
 class Samples:
-    """Images, or whatever else, with their candidates, classes y (n,) and, where it is known, the true candidate h (n,): for images
-    the one nearest to the true box."""
+    """Images or other items with their candidates and labels y: (n,) classes, or (n, K) labels of images that may show several; and,
+    where it is known, the true candidate h (n,): for images the one nearest to the true box."""
 
     items: ImageSet | CandidateSet
     candidates: Candidates
@@ -101,12 +102,11 @@ class LatentDataModule(pl.LightningDataModule):
             `split_seed` divide only its training part, for validation.
         fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests.
         split: a file with the divisions that were published with the data (see `published_split`), of which `fold` chooses one.
-        val_fraction: share of the training part that is held out to choose by; the test part is for the end alone.
+        val_fraction: share of the training part that is held out for validation; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
         kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
         prior: what is known of h from the image alone; with images only.
-        batch_size: samples in a mini-batch of the stochastic solver, of all ranks together; None: all of them at once, as the exact
-            solver needs.
+        batch_size: samples in a mini-batch, of all ranks together; None: all of them at once, as the exact solver needs.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class LatentDataModule(pl.LightningDataModule):
         parts = (images, proposals, features)
         if any((part is None) == (samples is None) for part in parts):
             raise ValueError("data must be either images with proposals and features, or samples, which need none of them")
-        self.prior = prior or None  # a group that is empty says none
+        self.prior = prior or None  # an empty group of the configuration means none
         if self.prior is not None and samples is not None:
             raise ValueError("prior is computed from images, but the data are samples, which have none; use prior=none")
         self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
@@ -140,10 +140,12 @@ class LatentDataModule(pl.LightningDataModule):
             self.images, self.features = images, features
             self.proposals = proposals if isinstance(proposals, Proposals) else proposals(images)
         self.fold, self.fraction, self.split_seed, self.val_fraction, self.batch_size = fold, fraction, split_seed, val_fraction, batch_size
-        self.kernel_map = kernel_map or None  # a group that is empty says none
+        self.kernel_map = kernel_map or None
         self.train: Samples | None = None
         self.val: Samples | None = None
         self.test: Samples | None = None
+        if not self.one_class:
+            self.division()  # refuses a class that one of the parts does not show, before any work
 
     @property
     def items(self) -> ImageSet | CandidateSet:
@@ -155,68 +157,81 @@ class LatentDataModule(pl.LightningDataModule):
         """The names of the classes, by index."""
         return self.items.classes
 
+    @property
+    def one_class(self) -> bool:
+        """Whether each sample has exactly one class."""
+        return not isinstance(self.items, ImageSet) or self.items.one_class
+
+    def division(self) -> tuple[Tensor, Tensor]:
+        """The training and the test part: as they were published, or else at random."""
+        items = self.items
+        if self.split is not None:
+            return published_split(self.split, self.fold, items.names)
+        if isinstance(items, ImageSet):
+            return items.split(self.fraction, self.fold, self.split_seed)
+        if items.division is not None:
+            return items.division
+        return split_by_class(items.y, self.fraction, self.fold, self.split_seed, items.groups)
+
     def setup(self, stage: str | None = None) -> None:
         """The candidates of everything, and the division into parts; once, whatever the stage."""
         if self.train is not None:
             return
-        everything = self._of_images() if self.samples is None else self._of_samples(self.samples)
-        train, test = self._division(everything)
+        every = (
+            self._of_images() if self.samples is None else Samples(self.samples, self.samples.candidates(), self.samples.y, self.samples.h)
+        )
+        train, test = self.division()
         held_out = train[:0]
         if self.val_fraction > 0:
-            groups = None if everything.items.groups is None else everything.items.groups[train]
-            keep, out = split_by_class(everything.y[train], 1 - self.val_fraction, self.fold, self.split_seed + 1, groups)
+            keep, out = self._held_out(every, train)
             train, held_out = train[keep], train[out]
         if self.kernel_map is not None:
-            self.kernel_map.fit(everything.candidates.subset(train))  # and on nothing else
-        self.test = self._own(everything, test, "test")
-        self.val = self._own(everything, held_out, "validation") if len(held_out) else None
-        self.train = self._own_training(everything, train)
+            self.kernel_map.fit(every.candidates.subset(train))  # and on nothing else
+        self.test = self._own(every, test, "test")
+        self.val = self._own(every, held_out, "validation") if len(held_out) else None
+        self.train = self._own_training(every, train)
+
+    def _held_out(self, every: Samples, train: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of the training samples stay, and which validate."""
+        parts = (1 - self.val_fraction, self.fold, self.split_seed + 1)
+        if self.one_class:
+            return split_by_class(every.y[train], *parts, None if every.items.groups is None else every.items.groups[train])
+        return split_at_random(len(train), *parts)
 
     @property
     def divides(self) -> bool:
         """Whether every rank holds some of the samples; where features are learned, each looks at all images."""
         return not isinstance(getattr(self, "features", None), Learned)
 
-    def _own(self, everything: Samples, index: Tensor, name: str) -> Samples:
+    def _own(self, every: Samples, index: Tensor, name: str) -> Samples:
         """The samples that this rank measures by; every rank has some of all classes."""
         rank, world = distributed.ranks() if self.divides else (0, 1)
         if len(index) < world:
             raise ValueError(f"the {name} part of {len(index)} samples cannot be divided over {world} ranks")
-        return replace(self._mapped(everything.subset(index[rank::world])), divided=world > 1)
+        return replace(self._mapped(every.subset(index[rank::world])), divided=world > 1)
 
-    def _own_training(self, everything: Samples, index: Tensor) -> Samples:
+    def _own_training(self, every: Samples, index: Tensor) -> Samples:
         """The samples that this rank learns from."""
-        at = distributed.place(everything.candidates.counts[index]) if self.divides else None
+        at = distributed.place(every.candidates.counts[index]) if self.divides else None
         if at is None:
-            return self._mapped(everything.subset(index))
-        own = self._mapped(everything.subset(index[at.samples[at.rank] : at.samples[at.rank + 1]]))
+            return self._mapped(every.subset(index))
+        own = self._mapped(every.subset(index[at.samples[at.rank] : at.samples[at.rank + 1]]))
         own.candidates.shard = at
         return replace(own, divided=True)
 
     def _mapped(self, samples: Samples) -> Samples:
         return samples if self.kernel_map is None else replace(samples, candidates=self.kernel_map(samples.candidates))
 
-    def _of_samples(self, samples: CandidateSet) -> Samples:
-        return Samples(samples, samples.candidates(), samples.y, samples.h)
-
     def _of_images(self) -> Samples:
         """From the cache, where it has them."""
-        candidates = build_candidates(self.images, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
-        h = None
-        if self.images.boxes is not None:
-            h, overlap = true_candidate(candidates, self.images.boxes)
-            a_image, found = candidates.n_candidates / len(candidates), 100 * float((overlap >= 0.5).double().mean())
-            log.info("proposals: %.1f boxes an image, %.1f %% of the true boxes found at IoU 0.5", a_image, found)
-        return Samples(self.images, candidates, self.images.y, h)
-
-    def _division(self, everything: Samples) -> tuple[Tensor, Tensor]:
-        """As it was published, as the data came, or else at random by class."""
-        items = everything.items
-        if self.split is not None:
-            return published_split(self.split, self.fold, items.names)
-        if isinstance(items, CandidateSet) and items.division is not None:
-            return items.division
-        return split_by_class(everything.y, self.fraction, self.fold, self.split_seed, items.groups)
+        images = self.images
+        candidates = build_candidates(images, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
+        truth, found = images.truth, ""
+        if truth is not None and bool((~truth.difficult).any()):
+            found = f", {100 * metrics.box_recall(candidates, truth):.1f} % of the true boxes found at IoU 0.5"
+        log.info("proposals: %.1f boxes per image%s", candidates.n_candidates / len(candidates), found)
+        h = None if images.boxes is None else true_candidate(candidates, images.boxes)[0]
+        return Samples(images, candidates, images.labels, h)
 
     def train_dataloader(self) -> DataLoader:
         """Indices into the training samples of all ranks: those of a mini-batch, or all of them."""

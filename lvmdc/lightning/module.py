@@ -95,6 +95,23 @@ class LatentModule(pl.LightningModule, ABC):
     def history(self) -> list[dict[str, float]]:
         """One row an epoch: the objective by its terms and what else was measured."""
 
+    def check_data(self, data: LatentDataModule) -> None:
+        """Refuse data that this module cannot learn from, before any work."""
+        if not data.one_class:
+            raise ValueError("these images have several labels each: use solver=detector with them")
+
+    def check_ready(self) -> None:
+        """Refuse what was loaded where it cannot predict these classes."""
+        if self.learner.n_classes_ != len(self.classes):
+            raise ValueError(f"it names {len(self.classes)} classes, but it learned {self.learner.n_classes_}")
+        probe = Candidates(torch.zeros(1, self.learner.n_features_in_), [1], torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+        with torch.no_grad():
+            self.prediction(probe).predict(probe)
+
+    def comparisons(self) -> dict[str, dict[str, float]]:
+        """Measures of what the results are compared with, by the name of the part and the other method."""
+        return {}
+
     def check_over_ranks(self) -> None:
         """Refuse what cannot be learned over several ranks, before they start."""
 

@@ -58,7 +58,7 @@ class RanksStrategy(DDPStrategy):
             raise ValueError(f"trainer.strategy.timeout must be positive, in seconds, but it is {timeout}")
         super().__init__(timeout=timedelta(seconds=timeout), find_unused_parameters=True, **kwargs)
         self.seconds = timeout
-        self.on_loss: Callable[[], None] = lambda: None  # says how to go on
+        self.on_loss: Callable[[], None] = lambda: None  # logs how to resume
 
     def _configure_launcher(self) -> None:
         assert self.cluster_environment is not None
@@ -72,7 +72,8 @@ class RanksStrategy(DDPStrategy):
 
 
 class Launcher(_SubprocessScriptLauncher):
-    """Starts the ranks as Lightning does, and watches over them. Lightning's own watch kills this process before it can say a word."""
+    """Starts the ranks as Lightning does, and ends the job when one of them is lost. Lightning's own observer kills this process before it
+    can log how to resume."""
 
     def __init__(self, strategy: RanksStrategy, *args: Any):
         super().__init__(*args)

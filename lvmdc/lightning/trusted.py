@@ -4,54 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, reduce
 from importlib import import_module
 from typing import Any, TypeVar
 
 from torch import nn, optim
 
-# Everything of lvmdc that configs/ can put into the parts of a checkpoint that are made again: method, solver, data, proposals, features,
-# detection. Functions are listed one by one; they read or make data sets, or make a network.
-CONFIGURED = (
-    *("lvmdc.DISC", "lvmdc.EM", "lvmdc.ILSVM", "lvmdc.LSVM", "lvmdc.M3E", "lvmdc.SoftDISC", "lvmdc.Supervised"),
-    *("lvmdc.CostLoss", "lvmdc.LabelLoss", "lvmdc.OverlapLoss", "lvmdc.ZeroOneLoss"),
-    *("lvmdc.ClassBlocks", "lvmdc.sequences.MotifMap"),
-    *(
-        "lvmdc.lightning.AlternatingModule",
-        "lvmdc.lightning.EndToEndModule",
-        "lvmdc.lightning.ExactModule",
-        "lvmdc.lightning.StochasticModule",
-    ),
-    *("lvmdc.lightning.LatentDataModule", "lvmdc.lightning.detection_data.DetectionData"),
-    *("lvmdc.lightning.region_features.Augmentation", "lvmdc.lightning.mlp"),
-    "lvmdc.vision.detection.Detector",
-    *("lvmdc.vision.features.CNN", "lvmdc.vision.features.Concatenated", "lvmdc.vision.features.FileFeatures", "lvmdc.vision.features.HOG"),
-    *("lvmdc.vision.features.KernelMap", "lvmdc.vision.features.Learned", "lvmdc.vision.features.RegionNetwork"),
-    *("lvmdc.vision.proposals.FileProposals", "lvmdc.vision.proposals.FileProposals.for_images", "lvmdc.vision.proposals.JitteredBoxes"),
-    *("lvmdc.vision.proposals.JitteredBoxes.around", "lvmdc.vision.proposals.PeopleBoxes", "lvmdc.vision.proposals.SelectiveSearch"),
-    "lvmdc.vision.proposals.WindowGrid",
-    *("lvmdc.priors.CentrePrior", "lvmdc.priors.ObjectnessPrior", "lvmdc.priors.ProductPrior"),
-    *(
-        "lvmdc.vision.datasets.as_scenes",
-        "lvmdc.vision.datasets.cluttered_digits",
-        "lvmdc.vision.datasets.coco",
-        "lvmdc.vision.datasets.coco_scenes",
-        "lvmdc.vision.datasets.digit_scenes",
-    ),
-    *(
-        "lvmdc.vision.datasets.folder",
-        "lvmdc.vision.datasets.mammals",
-        "lvmdc.vision.datasets.mnist",
-        "lvmdc.sequences.motif",
-        "lvmdc.sequences.planted_motifs",
-    ),
-    *(
-        "lvmdc.vision.datasets.rotated_digits",
-        "lvmdc.vision.datasets.stick_actions",
-        "lvmdc.vision.datasets.voc_action",
-        "lvmdc.vision.datasets.voc_detection",
-    ),
-)
+# Everything of lvmdc that configs/ can put into the parts of a checkpoint that are made again: method, module, data, proposals, features.
+# Functions are listed one by one; they read or make data sets, or make a network.
+CONFIGURED = {
+    "lvmdc": "DISC EM ILSVM LSVM M3E SoftDISC Supervised CostLoss LabelLoss OverlapLoss ZeroOneLoss ClassBlocks",
+    "lvmdc.lightning": "AlternatingModule DetectorModule EndToEndModule ExactModule StochasticModule LatentDataModule mlp",
+    "lvmdc.lightning.region_features": "Augmentation",
+    "lvmdc.priors": "CentrePrior ObjectnessPrior ProductPrior",
+    "lvmdc.sequences": "MotifMap motif planted_motifs",
+    "lvmdc.vision.datasets": "cluttered_digits coco coco_scenes digit_scenes folder mammals mnist rotated_digits stick_actions "
+    "voc_action voc_detection",
+    "lvmdc.vision.detection": "Detector",
+    "lvmdc.vision.features": "CNN Concatenated FileFeatures HOG KernelMap Learned RegionNetwork",
+    "lvmdc.vision.proposals": "FileProposals FileProposals.for_images JitteredBoxes JitteredBoxes.around PeopleBoxes SelectiveSearch "
+    "WindowGrid",
+}
 TORCH = ("torch.nn", "torch.optim")  # their modules, optimizers and schedulers
 KINDS = (nn.Module, optim.Optimizer, optim.lr_scheduler.LRScheduler)
 SPECIAL = ("_target_", "_args_", "_partial_", "_convert_")
@@ -61,7 +34,7 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 
 
 def trust(target: Target) -> Target:
-    """Let checkpoints construct a class of your own, which their configuration names by its module; usable as a decorator.
+    """Let checkpoints construct a custom class, which their configuration names by its module; usable as a decorator.
 
     Call it in the program that reads the checkpoint: a checkpoint cannot add to the registry.
 
@@ -149,13 +122,9 @@ def _of_torch(name: str) -> Callable[..., Any] | None:
 def _registry() -> dict[str, Callable[..., Any]]:
     """By every name that lvmdc itself gives them: `lvmdc.DISC`, `lvmdc.learners.DISC`, `lvmdc.learners.disc.DISC`."""
     names: dict[str, Callable[..., Any]] = {}
-    for name in CONFIGURED:
-        target: Any = import_module("lvmdc")
-        for step in name.split(".")[
-            1:
-        ]:  # a name of a package before the module of the same name: lvmdc.vision.datasets.coco is the function
-            target = getattr(target, step) if hasattr(target, step) else import_module(f"{target.__name__}.{step}")
-        names[name] = target
+    for home, name in ((home, name) for home, listed in CONFIGURED.items() for name in listed.split()):
+        target: Any = reduce(getattr, name.split("."), import_module(home))
+        names[f"{home}.{name}"] = target
         first, _, method = target.__qualname__.partition(".")
         packages = target.__module__.split(".")
         for i in range(1, len(packages) + 1):

@@ -15,7 +15,6 @@ from lvmdc import Candidates
 from lvmdc.cli import train as run
 from lvmdc.lightning import callbacks
 from lvmdc.lightning.checkpoint import AtomicCheckpointIO, read_checkpoint, read_content, write_content
-from lvmdc.lightning.detector_file import read_detector
 from lvmdc.storage import arrays as storage
 from lvmdc.storage.files import write_atomically
 from lvmdc.testing import random_candidates
@@ -172,22 +171,25 @@ def test_a_real_disk_that_fails_ends_caching_with_a_sentence(harm, script, disk,
 
 @pytest.mark.slow
 def test_a_detector_on_a_real_full_disk_keeps_its_last_class(script, disk, tmp_path, monkeypatch):
-    from lvmdc.cli import train as detect
+    saves, save = [], AtomicCheckpointIO.save_checkpoint
 
-    saves, write = [], detect.write_content
-
-    def save(path, content):
+    def watched(self, checkpoint, path, storage_options=None):
         saves.append(path)
-        if len(saves) == 2:
+        if len(saves) == 3:  # best and last of the first class were written
             disk.fill()
-        write(path, content)
+        save(self, checkpoint, path, storage_options)
 
-    monkeypatch.setattr(detect, "write_content", save)
-    parts = ["experiment=wsod_digits", "data.scenes.n_images=30", "data.scenes.digits=[0,2,3]", "method.n_init=1", "method.tol=0.5"]
-    places = [f"paths.log_dir={disk.path}", f"data.cache_dir={tmp_path}/cache", "extras.progress=false", "logger=csv"]
-    code, words = script("train", *parts, *places, "detection.bound=false")
+    monkeypatch.setattr(AtomicCheckpointIO, "save_checkpoint", watched)
+    parts = ["experiment=wsod_digits", "data.images.n_images=30", "data.images.digits=[0,2,3]", "method.n_init=1", "method.tol=0.5"]
+    places = [
+        f"paths.log_dir={disk.path}",
+        f"data.cache_dir={tmp_path}/cache",
+        "extras.progress=false",
+        "logger=csv",
+        "callbacks=checkpoint",
+    ]
+    code, words = script("train", *parts, *places, "solver.supervised=false")
     assert code == 1
-    assert "last.ckpt could not be written, since the disk is full" in words
-    assert "the file that was there is unchanged" in words
+    assert ".ckpt could not be written, since the disk is full" in words
     (last,) = disk.path.glob("*/runs/*/checkpoints/last.ckpt")
-    assert list(read_detector(last).learned["history"]) == ["0"]
+    assert list(read_checkpoint(last).learned["history"]) == ["0"]

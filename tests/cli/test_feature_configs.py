@@ -9,6 +9,7 @@ import torch
 from hydra.utils import instantiate
 from PIL import Image
 
+from lvmdc.cli.config import checked
 from lvmdc.vision.features import CNN, HOG, Concatenated, FileFeatures
 
 BOXES = torch.tensor([[0.0, 0.0, 64.0, 48.0], [10.0, 0.0, 60.0, 40.0]])
@@ -18,7 +19,7 @@ NOTHING = {"none"}  # for candidates that need no description
 
 
 def make(config, *overrides):
-    return instantiate(config("train", *overrides).features)
+    return instantiate(checked(config("train", *overrides)).features)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in FROM_FILES | NOTHING])

@@ -5,17 +5,15 @@ from pathlib import Path
 import pytest
 
 from lvmdc.lightning.checkpoint import read_checkpoint
-from lvmdc.lightning.detection_data import DetectionData
-from lvmdc.lightning.detector_file import read_detector
-from lvmdc.lightning.renamed import renamed
+from lvmdc.lightning.renamed import renamed_config, renamed_words
 
 FOLDER = Path(__file__).parent / "version_0_1"
 
 
 @pytest.mark.parametrize("name", ["exact", "stochastic"])
 def test_a_checkpoint_of_version_0_1_predicts_as_its_report_says(name, tmp_path):
-    found = read_checkpoint(FOLDER / f"{name}.ckpt")
-    data = found.data([], str(tmp_path))
+    found = read_checkpoint(FOLDER / f"{name}.ckpt").overridden([], str(tmp_path))
+    data = found.data()
     data.setup("test")
     measures = found.model().measure(data.test)
     loss, error = {"exact": (0.625, 1 / 3), "stochastic": (0.708, 0.5)}[name]
@@ -24,12 +22,44 @@ def test_a_checkpoint_of_version_0_1_predicts_as_its_report_says(name, tmp_path)
 
 
 def test_a_detector_of_version_0_1_predicts(tmp_path):
-    found = read_detector(FOLDER / "detector.ckpt")
-    data = found.data_part(DetectionData, [], str(tmp_path))
-    _, test = data.setup()
-    assert len(found.detector().predict(test.candidates)) > 0
+    found = read_checkpoint(FOLDER / "detector.ckpt").overridden(["data.scenes.noise=0.02"], str(tmp_path))
+    data = found.data()
+    data.setup("test")
+    assert len(found.model().detector.predict(data.test.candidates)) > 0
+    assert found.config["data"]["images"]["noise"] == 0.02  # overrides may have the old names, too
 
 
 def test_a_configuration_of_today_stays_as_it_is():
     config = {"solver": {"_target_": "lvmdc.lightning.ExactModule"}, "data": {"images": {"_target_": "lvmdc.vision.datasets.folder"}}}
-    assert renamed(config) == config
+    assert renamed_config(config) == config
+
+
+def test_images_of_one_class_each_that_a_detector_learned_from_are_images_today():
+    folder = {"_target_": "lvmdc.data.folder", "path": "photos"}
+    config = {
+        "data": {
+            "_target_": "lvmdc.training.detection_data.DetectionData",
+            "scenes": {"_target_": "lvmdc.data.as_scenes", "images": folder},
+        }
+    }
+    expected = {"_target_": "lvmdc.lightning.LatentDataModule", "images": folder | {"_target_": "lvmdc.vision.datasets.folder"}}
+    assert renamed_config(config)["data"] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("disc.J=0.1", "method.J=0.1"),
+        ("svm.cccp=eager", "method.cccp=eager"),
+        ("~cnn.normalise=1", "~features.normalise=1"),
+        ("data.scenes.n_pictures=4", "data.images.n_images=4"),
+        ("data.scenes.images.path='my photos'", "data.images.path='my photos'"),
+        ("data=folder_scenes", "data=folder"),
+        ("detection=weak", "solver=detector"),
+        ("detection.detector.bias=2", "solver.detector.bias=2"),
+        ("detection.bound=false", "solver.supervised=false"),
+    ],
+)
+def test_an_old_word_of_the_command_line_becomes_the_new_one_with_a_message(old, new, caplog):
+    assert renamed_words([old, "seed=1"]) == [new, "seed=1"]
+    assert f"{old} is now called {new}" in caplog.text

@@ -52,7 +52,7 @@ def test_a_run_is_resumed_measured_and_used_from_its_checkpoint(method, kind, co
     listed = json.loads(predict_images(config("predict", *places)).read_text())["images"]
     assert len(listed) == 2
 
-    data = checkpoint.data([])
+    data = checkpoint.data()
     data.setup("test")
     prediction = model.prediction(data.test.candidates)
     assert isinstance(prediction, kind)

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from lvmdc import DISC, OverlapLoss
+from lvmdc.cli.config import checked
 from lvmdc.cli.train import train
 from lvmdc.lightning.checkpoint import AtomicCheckpointIO, read_checkpoint, write_content
 from lvmdc.lightning.trusted import CONFIGURED, construct, trust
@@ -24,12 +25,12 @@ NAMES = [
     "lvmdc.reporting.record.subprocess.run",
     "lvmdc.lightning.checkpoint.torch.load",
     "lvmdc.lightning.checkpoint.torch.nn.Linear",
-    "lvmdc.storage.arrays.os.system",
-    "lvmdc.storage.arrays.Path.unlink",
+    "lvmdc.storage.files.os.system",
+    "lvmdc.storage.files.Path.unlink",
     # modules, functions and methods of ours
-    "lvmdc.storage.arrays",
-    "lvmdc.storage.arrays.save_arrays",
-    "lvmdc.storage.arrays.replacing",
+    "lvmdc.storage.files",
+    "lvmdc.storage.files.save_arrays",
+    "lvmdc.storage.files.replacing",
     "lvmdc.cli.train.train",
     "lvmdc.lightning.trust",
     "lvmdc.lightning.trusted.construct",
@@ -209,7 +210,13 @@ def test_the_registry_has_every_name_of_the_shipped_configurations():
 
 @pytest.mark.parametrize("experiment", sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml")))
 def test_the_configuration_that_an_experiment_keeps_may_be_made_again(experiment, config, tmp_path):
-    cfg = config("train", f"experiment={experiment}", f"paths.output_dir={tmp_path}")
+    cfg = checked(
+        config(
+            "train",
+            f"experiment={experiment}",
+            f"paths.output_dir={tmp_path}",
+        )
+    )
     kept = OmegaConf.to_container(cfg, resolve=True)
 
     def later(node):  # every part is found and given its settings, but none is made
@@ -217,7 +224,7 @@ def test_the_configuration_that_an_experiment_keeps_may_be_made_again(experiment
             return {key: later(value) for key, value in node.items()} | ({"_partial_": True} if "_target_" in node else {})
         return [later(value) for value in node] if isinstance(node, list) else node
 
-    for part in ("method", "solver", "data", "proposals", "features", "detection"):
+    for part in ("method", "solver", "data", "proposals", "features"):
         construct(later(kept[part]), "a.ckpt")
     construct(kept["method"], "a.ckpt").check_parameters()
 
@@ -229,7 +236,7 @@ def test_a_small_training_writes_a_checkpoint_that_loads(overrides, config, smal
     places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "extras.report=false", "logger=csv", "method.tol=0.5"]
     train(config("train", *small, "experiment=minimal", "data.images.per_class=4", *overrides, *places))
     checkpoint = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
-    assert checkpoint.model().classes == checkpoint.data([], str(tmp_path / "cache")).classes
+    assert checkpoint.model().classes == checkpoint.overridden([], str(tmp_path / "cache")).data().classes
 
 
 def test_a_whole_checkpoint_with_a_trap_is_refused_when_it_is_used(finished, tmp_path):
@@ -245,7 +252,8 @@ def test_a_whole_checkpoint_with_a_trap_is_refused_when_it_is_used(finished, tmp
 
 
 def test_the_registry_holds_no_name_twice():
-    assert len(set(CONFIGURED)) == len(CONFIGURED)
+    listed = [name for names in CONFIGURED.values() for name in names.split()]
+    assert len(set(listed)) == len(listed)
 
 
 def test_a_resumed_checkpoint_cannot_have_files_removed_elsewhere(tmp_path):

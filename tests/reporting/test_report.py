@@ -158,7 +158,7 @@ def test_a_failure_leaves_the_old_page_and_no_other_file(tmp_path, monkeypatch):
     def fails(source, target):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("lvmdc.storage.arrays.os.replace", fails)
+    monkeypatch.setattr("lvmdc.storage.files.os.replace", fails)
     with pytest.raises(OSError, match="the disk is gone"):
         written(tmp_path, title="new")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from PIL import Image
 from processes import Script
 
-from lvmdc.cli.errors import check_types, explain
+from lvmdc.cli.config import checked
+from lvmdc.cli.errors import explain
 from lvmdc.cli.reproduce import RunsFailed, quoted, reproduce
 from lvmdc.reproduction import report
 from lvmdc.reproduction import runner as pool
@@ -150,13 +151,13 @@ def test_without_running_nothing_can_be_published(config, tmp_path, no_chart):
 @pytest.mark.slow  # all of them together
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_composes_with_settings_of_the_right_types(figure, config):
-    check_types(config(f"figure='{figure}'"), ROOT / "configs")
+    checked(config(f"figure='{figure}'"))
 
 
 def test_unknown_figure_is_refused_with_the_ones_there_are(config):
     with pytest.raises(HydraException) as caught:
         config("figure='3'")
-    assert explain(caught.value, ROOT / "configs").startswith(f"figure=3 is not one of {', '.join(FIGURES)}")
+    assert explain(caught.value).startswith(f"figure=3 is not one of {', '.join(FIGURES)}")
 
 
 @pytest.mark.parametrize("figure", ["1", "2"])

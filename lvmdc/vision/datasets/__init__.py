@@ -3,19 +3,15 @@
 from lvmdc.vision.datasets.coco import coco, coco_scenes
 from lvmdc.vision.datasets.digits import cluttered_digits, digit_scenes
 from lvmdc.vision.datasets.folder import folder
-from lvmdc.vision.datasets.images import ImageSet, Sources
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.mammals import mammals
 from lvmdc.vision.datasets.rotated_digits import RotationSet, mnist, rotated_digits
-from lvmdc.vision.datasets.scenes import SceneSet, as_scenes, split_scenes
 from lvmdc.vision.datasets.stick_figures import stick_actions
 from lvmdc.vision.datasets.voc import voc_action, voc_detection
 
 __all__ = [
     "ImageSet",
     "RotationSet",
-    "SceneSet",
-    "Sources",
-    "as_scenes",
     "cluttered_digits",
     "coco",
     "coco_scenes",
@@ -24,7 +20,6 @@ __all__ = [
     "mammals",
     "mnist",
     "rotated_digits",
-    "split_scenes",
     "stick_actions",
     "voc_action",
     "voc_detection",

@@ -1,4 +1,4 @@
-"""Embedded detection: real handwritten digits in clutter, one or several per image."""
+"""Embedded detection: real handwritten digits in clutter, one or several per image, on crops of the photographs of scikit-learn."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,11 +10,9 @@ from sklearn.datasets import load_digits, load_sample_images
 
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.scenes import SceneSet
-
-# Backgrounds for the embedded sets: crops of the photographs that scikit-learn carries.
 
 LARGEST = 427  # pixels: the height of the photographs
+TRIES = 200  # random places that are tried for a digit before it is left out
 
 
 def photograph_crop(rng: np.random.Generator, side: int) -> np.ndarray:
@@ -34,9 +32,6 @@ def photograph_crop(rng: np.random.Generator, side: int) -> np.ndarray:
 @cache
 def _grey() -> list[np.ndarray]:
     return [np.asarray(Image.fromarray(p).convert("L"), np.float32) / 255 for p in load_sample_images().images]
-
-
-# Embedded object detection: real handwritten digits somewhere in clutter.
 
 
 def cluttered_digits(
@@ -67,7 +62,7 @@ def cluttered_digits(
     >>> images, images.image(0).size, images.boxes[0].tolist()
     (ImageSet(12 images of 6 classes, boxes, groups), (64, 64), [28.0, 26.0, 56.0, 54.0])
     """
-    _check(per_class, digits, canvas, digit_size, fragments, fragment_size)
+    _check(canvas, digits, digit_size, fragments, fragment_size, per_class=per_class)
     strokes, labels = handwritten()
     sources, names, y, boxes, groups = [], [], [], [], []
     for k, digit in enumerate(digits):
@@ -76,15 +71,10 @@ def cluttered_digits(
         for i in range(per_class):
             rng = np.random.default_rng([seed, digit, i])
             which = order[i % len(order)]
-            image = background * photograph_crop(rng, canvas)
-            for other in rng.choice(others, fragments):
-                piece = scaled(strokes[other], int(rng.integers(digit_size[0], digit_size[1] + 1)))
-                left, top = rng.integers(0, len(piece) - fragment_size + 1, 2)
-                paste(image, piece[top : top + fragment_size, left : left + fragment_size], rng)
+            image = _clutter(rng, canvas, background, others, fragments, fragment_size, digit_size)
             size = int(rng.integers(digit_size[0], digit_size[1] + 1))
             x, top = paste(image, scaled(strokes[which], size), rng)
-            image += noise * rng.standard_normal(image.shape)
-            sources.append(np.round(255 * image.clip(0, 1)).astype(np.uint8))
+            sources.append(_noisy(image, noise, rng))
             names.append(f"digit {digit} number {i}")
             y.append(k)
             boxes.append([x, top, x + size, top + size])
@@ -92,17 +82,36 @@ def cluttered_digits(
     return ImageSet(sources, [str(d) for d in digits], y, np.array(boxes, np.float32), names, groups)
 
 
-def _check(per_class: int, digits: Sequence[int], canvas: int, digit_size: tuple[int, int], fragments: int, fragment_size: int) -> None:
+def _check(canvas: int, digits: Sequence[int], digit_size: tuple[int, int], fragments: int, fragment_size: int, **counts: int) -> None:
     if not digits or len(set(digits)) != len(digits) or not all(0 <= d <= 9 for d in digits):
         raise ValueError(f"digits must be different numbers in 0..9, but it is {tuple(digits)}")
-    if per_class < 1:
-        raise ValueError(f"per_class must be at least 1, but it is {per_class}")
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, but it is {value}")
     if not 1 <= digit_size[0] <= digit_size[1] <= canvas:
         raise ValueError(f"digit_size must be (least, most) with 1 ≤ least ≤ most ≤ canvas = {canvas}, but it is {tuple(digit_size)}")
     if fragments < 0:
         raise ValueError(f"fragments must not be negative, but it is {fragments}")
     if not 1 <= fragment_size <= digit_size[0]:
         raise ValueError(f"fragment_size must lie in 1..{digit_size[0]}, the least digit size, but it is {fragment_size}")
+
+
+def _clutter(
+    rng: np.random.Generator, canvas: int, background: float, others: np.ndarray, fragments: int, fragment_size: int, size: tuple[int, int]
+) -> np.ndarray:
+    """(canvas, canvas) a crop of a photograph, and over it pieces of some of the `others` among the handwritten digits."""
+    image = background * photograph_crop(rng, canvas)
+    for other in rng.choice(others, fragments):
+        piece = scaled(handwritten()[0][other], int(rng.integers(size[0], size[1] + 1)))
+        left, top = rng.integers(0, len(piece) - fragment_size + 1, 2)
+        paste(image, piece[top : top + fragment_size, left : left + fragment_size], rng)
+    return image
+
+
+def _noisy(image: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    """(height, width) uint8, with Gaussian noise."""
+    image += noise * rng.standard_normal(image.shape)
+    return np.round(255 * image.clip(0, 1)).astype(np.uint8)
 
 
 def scaled(stroke: np.ndarray, size: int) -> np.ndarray:
@@ -145,11 +154,6 @@ def handwritten() -> tuple[np.ndarray, np.ndarray]:
     return (data.images / 16).astype(np.float32), data.target
 
 
-# Embedded weakly supervised detection: several handwritten digits in an image, of which only the classes are told.
-
-TRIES = 200  # places that are tried for a digit before its image does without it
-
-
 def digit_scenes(
     seed: int = 0,
     n_images: int = 200,
@@ -161,7 +165,7 @@ def digit_scenes(
     fragments: int = 6,
     fragment_size: int = 12,
     noise: float = 0.03,
-) -> SceneSet:
+) -> ImageSet:
     """Images that each hold 1 to `most` of scikit-learn's handwritten digits, labelled with which they show, not how many nor where.
 
     The classes of an image's digits are drawn independently, so that a class may come twice. Digits do not overlap; the ground is that of
@@ -173,21 +177,19 @@ def digit_scenes(
 
     >>> scenes = digit_scenes(n_images=3)
     >>> scenes, [scenes.shown(i) for i in range(3)]
-    (SceneSet(3 images of 6 classes, 5 boxes), [['3', '7'], ['7'], ['4', '6']])
+    (ImageSet(3 images of 6 classes, 5 boxes), [['3', '7'], ['7'], ['4', '6']])
     """
-    _check_scene(n_images, digits, most, canvas, digit_size, fragments, fragment_size)
+    _check(canvas, digits, digit_size, fragments, fragment_size, n_images=n_images, most=most)
+    if len(digits) < 2:
+        raise ValueError(f"digits must be two or more, but it is {tuple(digits)}")
     strokes, labels = handwritten()
     unused = {d: list(np.random.default_rng([seed, d]).permutation(np.flatnonzero(labels == d))) for d in digits}
     sources, image, label, boxes = [], [], [], []
     for i in range(n_images):
         rng = np.random.default_rng([seed, 10, i])
         shown = rng.choice(len(digits), size=int(rng.integers(1, most + 1)))
-        ground = background * photograph_crop(rng, canvas)
         others = np.flatnonzero(~np.isin(labels, [digits[k] for k in shown]))
-        for other in rng.choice(others, fragments):
-            piece = scaled(strokes[other], int(rng.integers(digit_size[0], digit_size[1] + 1)))
-            left, top = rng.integers(0, len(piece) - fragment_size + 1, 2)
-            paste(ground, piece[top : top + fragment_size, left : left + fragment_size], rng)
+        ground = _clutter(rng, canvas, background, others, fragments, fragment_size, digit_size)
         for box, k in zip(_places(rng, len(shown), canvas, digit_size), shown, strict=False):
             if not unused[digits[k]]:
                 raise ValueError(f"n_images must be smaller: the handwritten {digits[k]}s are used up after {i} images")
@@ -195,10 +197,9 @@ def digit_scenes(
             image.append(i)
             label.append(int(k))
             boxes.append(box)
-        ground += noise * rng.standard_normal(ground.shape)
-        sources.append(np.round(255 * ground.clip(0, 1)).astype(np.uint8))
+        sources.append(_noisy(ground, noise, rng))
     truth = LabelledBoxes(image, label, torch.tensor(boxes, dtype=torch.float32))
-    return SceneSet.of_boxes(sources, [str(d) for d in digits], truth, [f"scene {i}" for i in range(n_images)])
+    return ImageSet(sources, [str(d) for d in digits], boxes=truth, names=[f"scene {i}" for i in range(n_images)])
 
 
 def _places(rng: np.random.Generator, count: int, canvas: int, digit_size: tuple[int, int]) -> list[tuple[int, int, int, int]]:
@@ -212,19 +213,3 @@ def _places(rng: np.random.Generator, count: int, canvas: int, digit_size: tuple
                 found.append((x, y, x + size, y + size))
                 break
     return found
-
-
-def _check_scene(
-    n_images: int, digits: Sequence[int], most: int, canvas: int, digit_size: tuple[int, int], fragments: int, fragment_size: int
-) -> None:
-    if len(digits) < 2 or len(set(digits)) != len(digits) or not all(0 <= d <= 9 for d in digits):
-        raise ValueError(f"digits must be two or more different numbers in 0..9, but it is {tuple(digits)}")
-    for name, value in (("n_images", n_images), ("most", most)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, but it is {value}")
-    if not 1 <= digit_size[0] <= digit_size[1] <= canvas:
-        raise ValueError(f"digit_size must be (least, most) with 1 ≤ least ≤ most ≤ canvas = {canvas}, but it is {tuple(digit_size)}")
-    if fragments < 0:
-        raise ValueError(f"fragments must not be negative, but it is {fragments}")
-    if not 1 <= fragment_size <= digit_size[0]:
-        raise ValueError(f"fragment_size must lie in 1..{digit_size[0]}, the least digit size, but it is {fragment_size}")

@@ -1,4 +1,4 @@
-"""boxes.csv: where the object is in each image of a folder."""
+"""Custom images: a folder of images by class, with or without a table of boxes."""
 
 import csv
 import logging
@@ -10,6 +10,7 @@ from pathlib import Path
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import SUFFIXES, image_size
 
+log = logging.getLogger(__name__)
 COLUMNS = ("image", "label", "x1", "y1", "x2", "y2")
 
 
@@ -108,11 +109,6 @@ def _corners(box: Sequence[float]) -> str:
 def _key(name: str) -> str:
     """Names compare by their composed form: a Mac writes é as two letters, other systems as one."""
     return unicodedata.normalize("NFC", name)
-
-
-# One's own data: a folder of images by class, with or without a table of boxes.
-
-log = logging.getLogger(__name__)
 
 
 def folder(path: str | Path, boxes: str | Path | None = None) -> ImageSet:

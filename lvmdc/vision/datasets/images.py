@@ -1,4 +1,4 @@
-"""ImageSet: images with one label each, in files or in memory."""
+"""ImageSet: images in files or in memory, labelled with one class each or with all classes that they show."""
 
 from __future__ import annotations
 
@@ -12,28 +12,49 @@ from PIL import Image
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.boxes import LabelledBoxes
+from lvmdc.samples import split_by_class
 from lvmdc.vision.datasets.reading import read_image
-
-# Sources: images in files or arrays, opened when they are asked for.
 
 Source = str | Path | np.ndarray
 
 
-class Sources:
-    """n images and the names of the classes that they may show; what each of them shows is for a subclass to say.
+class ImageSet:
+    """n images, opened when they are needed. Boxes are known to measure by, not to learn from.
 
     Args:
         sources: n files, or uint8 arrays of shape (height, width) or (height, width, 3).
         classes: the K names of the classes.
+        labels: (n,) class indices in 0..K−1 where each image has one class, or (n, K): 1 where an image shows a class, −1 where it does
+            not, 0 where that is unknown. Where not given, those of `boxes`; unknown without boxes.
+        boxes: the true boxes, or, where each image has one class, also (n, 4) corners x1, y1, x2, y2 of its one object in pixels.
         names: what each image is called in messages, caches and results; `image 0`, … where not given.
+        groups: (n,) integers; images of one group are near duplicates, which a split must keep on one side.
+        objects: for each image the (k, 4) boxes of everything in it that looks like the object, labelled or not: what a
+            detector might report.
+        division: (n,) the published part of each image, 0 for training and 1 for testing; None where there is none.
 
-    >>> Sources([np.zeros((4, 6), np.uint8)], ["cat"]).image(0).size
-    (6, 4)
+    >>> images = ImageSet([np.zeros((4, 6), np.uint8)] * 3, classes=["cat", "dog"], labels=[0, 1, 1])
+    >>> len(images), images.image(0).size, images.subset([2, 0]).y.tolist()
+    (3, (6, 4), [1, 0])
+    >>> several = ImageSet([np.zeros((4, 6), np.uint8)], ["cat", "dog"], boxes=LabelledBoxes([0], [1], [[0, 0, 2, 2]]))
+    >>> several, several.labels.tolist(), several.shown(0)
+    (ImageSet(1 images of 2 classes, 1 boxes), [[-1, 1]], ['dog'])
     """
 
-    def __init__(self, sources: Sequence[Source], classes: Sequence[str], names: Sequence[str] | None = None):
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        classes: Sequence[str],
+        labels: ArrayLike | None = None,
+        boxes: LabelledBoxes | ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        groups: ArrayLike | None = None,
+        objects: Sequence[ArrayLike] | None = None,
+        division: ArrayLike | None = None,
+    ):
         self.sources, self.classes = list(sources), list(classes)
-        n = len(self.sources)
+        n, n_classes = len(self.sources), len(self.classes)
         if n == 0:
             raise ValueError("sources must hold at least one image, but it is empty")
         for i, source in enumerate(self.sources):
@@ -43,9 +64,63 @@ class Sources:
                 )
         self.names = [f"image {i}" for i in range(n)] if names is None else list(names)
         check_length("names", len(self.names), n)
+        if labels is None:
+            known = isinstance(boxes, LabelledBoxes)
+            labels = boxes.labels(n, n_classes) if known else torch.zeros(n, n_classes, dtype=torch.long)  # type: ignore[union-attr]
+        self.labels = _checked_labels(as_tensor(labels), n, n_classes)
+        self._box: Tensor | None = None
+        self.truth: LabelledBoxes | None = None
+        if isinstance(boxes, LabelledBoxes):
+            if len(boxes) and (int(boxes.image.max()) >= n or int(boxes.label.max()) >= n_classes):
+                raise ValueError(f"boxes must be of {n} images and {n_classes} classes, but one is of an image or class beyond them")
+            self.truth = boxes
+        elif boxes is not None:
+            self._box = _checked_boxes("boxes", boxes, n)
+            self.truth = LabelledBoxes(torch.arange(n), self.y, self._box)
+        self.groups = None if groups is None else _indices("groups", groups, n)
+        self.objects: list[Tensor] | None = None
+        if objects is not None:
+            check_length("objects", len(objects), n)
+            self.objects = [_checked_boxes(f"objects[{i}]", o, None) for i, o in enumerate(objects)]
+        self.division = None if division is None else as_tensor(division).long()
+        if self.division is not None:
+            check_length("division", len(self.division), n)
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def __repr__(self) -> str:
+        boxes = "boxes" if self._box is not None else None if self.truth is None else f"{len(self.truth)} boxes"
+        extras = [name for name in ("groups", "objects", "division") if getattr(self, name) is not None]
+        return f"ImageSet({', '.join([f'{len(self)} images of {len(self.classes)} classes', *([boxes] if boxes else []), *extras])})"
+
+    @property
+    def one_class(self) -> bool:
+        """Whether each image has exactly one class, which is known."""
+        return self.labels.dim() == 1
+
+    @property
+    def y(self) -> Tensor:
+        """(n,) the class of each image; refused where images have several."""
+        if not self.one_class:
+            raise ValueError("these images have several labels each, so that none is the class of an image")
+        return self.labels
+
+    @property
+    def table(self) -> Tensor:
+        """(n, K) the labels as a table, also where each image has one class."""
+        if not self.one_class:
+            return self.labels
+        return torch.full((len(self), len(self.classes)), -1).scatter(1, self.labels[:, None], 1)
+
+    @property
+    def boxes(self) -> Tensor | None:
+        """(n, 4) the true box of each image's one object; None where it is unknown, or where images may show several."""
+        return self._box
+
+    def shown(self, i: int) -> list[str]:
+        """The names of the classes that image i shows."""
+        return [self.classes[k] for k in (self.table[i] == 1).nonzero().flatten().tolist()]
 
     def image(self, i: int) -> Image.Image:
         """Image i in RGB, upright. A file that is missing, damaged or no image is refused by name."""
@@ -55,7 +130,7 @@ class Sources:
     def digest(self, i: int) -> str:
         """The SHA-256 of what image i is made from, the file's bytes or the array: the same digest, the same pixels.
 
-        >>> Sources([np.zeros((4, 6), np.uint8)], ["cat"]).digest(0)[:8]
+        >>> ImageSet([np.zeros((4, 6), np.uint8)], ["cat"]).digest(0)[:8]
         '972fc41c'
         """
         source = self.sources[i]
@@ -64,6 +139,61 @@ class Sources:
             return hashlib.sha256(head + np.ascontiguousarray(source).tobytes()).hexdigest()
         with Path(source).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def subset(self, index: ArrayLike) -> ImageSet:
+        """The images `index` (integers or a mask), in that order, of the same classes."""
+        chosen = as_tensor(index).reshape(-1)
+        if chosen.dtype == torch.bool:
+            check_length("the mask", len(chosen), len(self))
+            chosen = chosen.nonzero().flatten()
+        chosen = chosen.long()
+        rows = chosen.tolist()
+        boxes = self._box[chosen] if self._box is not None else None if self.truth is None else self.truth.subset(chosen)
+        return ImageSet(
+            [self.sources[i] for i in rows],
+            self.classes,
+            self.labels[chosen],
+            boxes,
+            [self.names[i] for i in rows],
+            None if self.groups is None else self.groups[chosen],
+            None if self.objects is None else [self.objects[i] for i in rows],
+            None if self.division is None else self.division[chosen],
+        )
+
+    def split(self, fraction: float = 0.6, fold: int = 0, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Indices of a training and a test part, both sorted: the published ones, or else `fraction` of the images trains, by
+        `split_by_class` where each image has one class, and at random where not. Each `fold` is an independent division.
+
+        A class that one of the parts does not show is refused.
+
+        >>> images = ImageSet([np.zeros((4, 6), np.uint8)] * 5, ["cat"], labels=[[1]] * 5)
+        >>> [len(part) for part in images.split()]
+        [3, 2]
+        """
+        if self.division is not None:
+            train, test = ((self.division == part).nonzero().flatten() for part in (0, 1))
+        elif self.one_class:
+            return split_by_class(self.labels, fraction, fold, seed, self.groups)
+        else:
+            train, test = split_at_random(len(self), fraction, fold, seed)
+        for part, index in (("training", train), ("test", test)):
+            lacking = (~(self.table[index] == 1).any(dim=0)).nonzero().flatten()
+            if len(lacking):
+                raise ValueError(f"the {part} part has no image that shows {self.classes[int(lacking[0])]!r}")
+        return train, test
+
+
+def split_at_random(n: int, fraction: float = 0.6, fold: int = 0, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Indices of two parts of n images, both sorted; `fraction` of them are in the first.
+
+    >>> [len(part) for part in split_at_random(5)]
+    [3, 2]
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must lie between 0 and 1, but it is {fraction}")
+    order = torch.from_numpy(np.random.default_rng([seed, fold]).permutation(n))
+    first = round(fraction * n)
+    return order[:first].sort().values, order[first:].sort().values
 
 
 def check_length(name: str, length: int, n: int) -> None:
@@ -77,72 +207,19 @@ def check_length(name: str, length: int, n: int) -> None:
         raise ValueError(f"{name} must have one entry for each of the {n} images, but it has {length}")
 
 
-# ImageSet: the one interface that data sets of images with one label each have.
-
-
-class ImageSet(Sources):
-    """n labelled images, opened when they are asked for.
-
-    Args:
-        sources: n files, or uint8 arrays of shape (height, width) or (height, width, 3).
-        classes: the K names of the classes.
-        y: (n,) class indices in 0..K−1.
-        boxes: (n, 4) corners x1, y1, x2, y2 of the true object in pixels; None where they are not known.
-        names: what each image is called in messages, caches and results; `image 0`, … where not given.
-        groups: (n,) integers; images of one group are near duplicates, which a split must keep on one side.
-        objects: for each image the (k, 4) boxes of everything in it that looks like the object, labelled or not: what a
-            detector might report.
-
-    >>> images = ImageSet([np.zeros((4, 6), np.uint8)] * 3, classes=["cat", "dog"], y=[0, 1, 1])
-    >>> len(images), images.image(0).size, images.subset([2, 0]).y.tolist()
-    (3, (6, 4), [1, 0])
-    """
-
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        classes: Sequence[str],
-        y: ArrayLike,
-        boxes: ArrayLike | None = None,
-        names: Sequence[str] | None = None,
-        groups: ArrayLike | None = None,
-        objects: Sequence[ArrayLike] | None = None,
-    ):
-        super().__init__(sources, classes, names)
-        n = len(self)
-        self.y = _indices("y", y, n)
-        outside = ((self.y < 0) | (self.y >= len(self.classes))).nonzero().flatten()
+def _checked_labels(labels: Tensor, n: int, n_classes: int) -> Tensor:
+    if labels.dim() != 2:
+        found = _indices("labels", labels, n)
+        outside = ((found < 0) | (found >= n_classes)).nonzero().flatten()
         if len(outside):
             i = int(outside[0])
-            raise ValueError(f"y[{i}] must lie in 0..{len(self.classes) - 1}, the {len(self.classes)} classes, but it is {int(self.y[i])}")
-        self.boxes = None if boxes is None else _checked_boxes("boxes", boxes, n)
-        self.groups = None if groups is None else _indices("groups", groups, n)
-        self.objects: list[Tensor] | None = None
-        if objects is not None:
-            check_length("objects", len(objects), n)
-            self.objects = [_checked_boxes(f"objects[{i}]", o, None) for i, o in enumerate(objects)]
-
-    def __repr__(self) -> str:
-        extras = [name for name in ("boxes", "groups", "objects") if getattr(self, name) is not None]
-        return f"ImageSet({', '.join([f'{len(self)} images of {len(self.classes)} classes', *extras])})"
-
-    def subset(self, index: ArrayLike) -> ImageSet:
-        """The images `index` (integers or a mask), in that order, of the same classes."""
-        chosen = as_tensor(index).reshape(-1)
-        if chosen.dtype == torch.bool:
-            check_length("the mask", len(chosen), len(self))
-            chosen = chosen.nonzero().flatten()
-        chosen = chosen.long()
-        places = chosen.tolist()
-        return ImageSet(
-            [self.sources[i] for i in places],
-            self.classes,
-            self.y[chosen],
-            None if self.boxes is None else self.boxes[chosen],
-            [self.names[i] for i in places],
-            None if self.groups is None else self.groups[chosen],
-            None if self.objects is None else [self.objects[i] for i in places],
-        )
+            raise ValueError(f"labels[{i}] must lie in 0..{n_classes - 1}, the {n_classes} classes, but it is {int(found[i])}")
+        return found
+    if labels.shape != (n, n_classes):
+        raise ValueError(f"labels must have shape ({n}, {n_classes}), images × classes, but it has shape {tuple(labels.shape)}")
+    if not bool(((labels == 1) | (labels == 0) | (labels == -1)).all()):
+        raise ValueError("labels must hold 1, 0 and −1 alone: the class is there, unknown, not there")
+    return labels.long()
 
 
 def _indices(name: str, values: ArrayLike, n: int) -> Tensor:

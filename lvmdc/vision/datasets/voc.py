@@ -1,4 +1,7 @@
-"""PASCAL VOC: the actions of the paper's second experiment (section 6.2), and the detection sets."""
+"""PASCAL VOC: the actions of the paper's second experiment (section 6.2), and the detection sets.
+
+Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classes (VOC) challenge. IJCV 2010.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -11,12 +14,7 @@ from tqdm import tqdm
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size
-from lvmdc.vision.datasets.scenes import SceneSet
 from lvmdc.vision.datasets.voc_annotation import VocObject, listed, read_objects, rows_of, voc_files
-
-# The data of the paper's second experiment (section 6.2): actions of people, from PASCAL VOC.
-#
-# Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classes (VOC) challenge. IJCV 2010.
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +42,7 @@ def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> I
     person shows several of the actions, or none of them (`other` is none), are left out, and how many is logged. `objects` has the
     boxes of all annotated people.
 
-    What a person does is told by `actions` in the annotation. Where a file has none, as older ones may, it is taken from the lists
+    What a person does is in `actions` of the annotation. Where a file has none, as older ones may, it is taken from the lists
     `ImageSets/Action/<action>_<split>.txt`, which name image, number of the object and 1 or −1. VOC 2010 had nine actions, all but
     jumping. The boxless part of VOC 2012, whose people have a point but no box, is not read.
 
@@ -105,7 +103,7 @@ def check_year(year: int) -> None:
 
 def _action_lists(root: Path, split: str, known: tuple[str, ...]) -> dict[tuple[str, int], set[str]]:
     """Image and number of an object → the actions that it is in the lists for."""
-    told: dict[tuple[str, int], set[str]] = {}
+    found: dict[tuple[str, int], set[str]] = {}
     for action in known:
         path = root / "ImageSets" / "Action" / f"{action}_{split}.txt"
         for line, words in rows_of(path):
@@ -113,18 +111,13 @@ def _action_lists(root: Path, split: str, known: tuple[str, ...]) -> dict[tuple[
                 raise ValueError(
                     f"{path}, line {line}: must be image, number of the object and 1 or -1, but it is {' '.join(words)[:80]!r}"
                 )
-            told.setdefault((words[0], int(words[1])), set()).update([action] if words[2] == "1" else [])
-    return told
+            found.setdefault((words[0], int(words[1])), set()).update([action] if words[2] == "1" else [])
+    return found
 
 
 def _shown(key: str, person: VocObject, lists: dict[tuple[str, int], set[str]], known: tuple[str, ...]) -> list[str]:
     actions = lists.get((key, person.number), set()) if person.actions is None else person.actions
     return [action for action in known if action in actions]
-
-
-# The detection sets of PASCAL VOC: several objects of several classes in an image.
-#
-# Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL visual object classes (VOC) challenge. IJCV 2010.
 
 
 CLASSES = (
@@ -145,10 +138,10 @@ def voc_detection(
     image_set: str = "Main",
     progress: bool = False,
     truncated: str = "keep",
-) -> SceneSet:
+) -> ImageSet:
     """The images of a VOC detection set, labelled with the classes that they show; the true boxes are for measuring.
 
-    A class is labelled −1 where none of it is annotated, 0 (not told) where all of its objects are marked difficult, 1 elsewhere, as in
+    A class is labelled −1 where none of it is annotated, 0 (unknown) where all of its objects are marked difficult, 1 elsewhere, as in
     the devkit's own lists. Difficult boxes count neither for nor against a prediction.
     Classes that no image shows are left out unless asked for; images that show none of the classes stay: they are background.
 
@@ -202,7 +195,7 @@ def voc_detection(
         "%s: %d images, %d boxes of %d classes, %d of them difficult, %d truncated",
         *(root, len(keys), len(rows), len(chosen), int(truth.difficult.sum()), cut),
     )
-    return SceneSet.of_boxes(files, chosen, truth, [file.name for file in files], division)
+    return ImageSet(files, chosen, boxes=truth, names=[file.name for file in files], division=division)
 
 
 def _images(root: Path, image_set: str, train: str | None, test: str | None) -> tuple[list[str], list[int] | None]:

@@ -5,13 +5,14 @@ from lvmdc.vision.detection.calibration import calibrate, platt
 from lvmdc.vision.detection.class_problem import PresenceMap
 from lvmdc.vision.detection.contrast import Contrast
 from lvmdc.vision.detection.detector import Detector
-from lvmdc.vision.detection.evaluation import ground_truth_candidates, ground_truth_objects, measure, unlearned
+from lvmdc.vision.detection.evaluation import baselines, ground_truth_candidates, ground_truth_objects, measure, supervised
 from lvmdc.vision.detection.export import pseudo_labels, save_coco
 
 __all__ = [
     "Contrast",
     "Detector",
     "PresenceMap",
+    "baselines",
     "calibrate",
     "ground_truth_candidates",
     "ground_truth_objects",
@@ -19,6 +20,6 @@ __all__ = [
     "platt",
     "pseudo_labels",
     "save_coco",
+    "supervised",
     "suppressed",
-    "unlearned",
 ]

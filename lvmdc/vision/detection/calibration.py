@@ -47,21 +47,21 @@ def calibrate(column: Tensor, own: Tensor, held_out: Callable[[Tensor], Tensor],
     missed. So the images are divided into `folds` parts, each of which is scored by a w that learned from the others.
 
     Args:
-        column: (n,) labels of the class: 1, −1, 0 (not told).
+        column: (n,) labels of the class: 1, −1, 0 (unknown).
         own: (n,) best score in each image by the w of all of them; used where a class has but one image of a kind, or `folds` is 0.
         held_out: the best scores in the images `index` (m,), by a w that did not learn from them.
 
     >>> calibrate(torch.tensor([1, -1]), torch.tensor([1.0, -1.0]), lambda index: index, folds=3)[1].abs() < 1e-6
     tensor(True)
     """
-    told = (column != 0).nonzero().flatten().cpu()
-    there = (column == 1).cpu()[told]
+    known = (column != 0).nonzero().flatten().cpu()
+    there = (column == 1).cpu()[known]
     parts = min(folds, int(there.sum()), int((~there).sum()))
     if parts < 2:
-        return platt(own.cpu()[told], there)
-    best = torch.empty(len(told), dtype=torch.float64)
-    for _, part in StratifiedKFold(parts, shuffle=True, random_state=0).split(told.numpy(), there.numpy()):
-        best[part] = held_out(told[part]).double().cpu()
+        return platt(own.cpu()[known], there)
+    best = torch.empty(len(known), dtype=torch.float64)
+    for _, part in StratifiedKFold(parts, shuffle=True, random_state=0).split(known.numpy(), there.numpy()):
+        best[part] = held_out(known[part]).double().cpu()
     return platt(best, there)
 
 

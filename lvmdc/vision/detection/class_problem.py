@@ -1,4 +1,4 @@
-"""Tables of images × classes, and the images that a class is learned from."""
+"""One class as a latent problem over all images: is it there, and where? And Ψ of that problem."""
 
 from __future__ import annotations
 
@@ -33,18 +33,17 @@ def as_table(candidates: Candidates, values: ArrayLike, name: str) -> Tensor:
 
 
 def balanced(column: Tensor) -> Tensor:
-    """The images that a class is learned from, by their labels (n,): all that are told, those without it again until they are as many.
+    """The images that a class is learned from, by their labels (n,): all whose label is known; those without
+    it are repeated until they are as many as those with it.
 
     >>> balanced(torch.tensor([1, 1, 0, 1, -1]))
     tensor([0, 1, 3, 4, 4, 4])
     """
-    told, lack = (column != 0).nonzero().flatten(), (column == -1).nonzero().flatten()
+    known, lack = (column != 0).nonzero().flatten(), (column == -1).nonzero().flatten()
     missing = int((column == 1).sum()) - len(lack)
     more = lack.repeat(1 + max(0, missing) // len(lack))[: max(0, missing)]
-    return torch.cat([told, more]).sort(stable=True).values
+    return torch.cat([known, more]).sort(stable=True).values
 
-
-# Ψ of one class: it is somewhere in the image, or it is not there.
 
 ABSENT, PRESENT = 0, 1
 
@@ -54,8 +53,8 @@ class PresenceMap(JointFeatureMap):
 
         w·Ψ(x, 1, h) = u·φ(x, h) + s b,    w·Ψ(x, 0) = 0,    w = (u, b)
 
-    with φ the candidate's features and a bias b in units of s = `bias`, whose norm counts the less the larger s is. What is not there has
-    no place, so the first candidate alone stands for the h of y = 0. A score is therefore positive where the class is predicted.
+    with φ the candidate's features and a bias b in units of s = `bias`, whose norm counts the less the larger s is. For y = 0
+    there is no h, so that the first candidate alone has a score. A score is therefore positive where the class is predicted.
 
     >>> c = Candidates(torch.tensor([[1.0], [3.0]]), [2])
     >>> PresenceMap().scores(c, torch.tensor([2.0, -1.0]))
@@ -114,9 +113,6 @@ class PresenceMap(JointFeatureMap):
         return torch.cat([features, self.bias * there.double().sum()[None]])
 
 
-# One class as a latent problem over all images: is it there, and where?
-
-
 def class_learner(learner: LatentLearner | None, miss_cost: float, bias: float = 1.0) -> LatentLearner:
     """A copy of the learner, DISC where none is given, with the Δ and the Ψ of `Detector`; its own loss, or the overlap loss, is Δ'.
 
@@ -132,11 +128,11 @@ def class_learner(learner: LatentLearner | None, miss_cost: float, bias: float =
 
 @dataclass(frozen=True)
 class ClassProblem:
-    """Images with the labels of one class, and what is to learn from them; images of which nothing is told are left out.
+    """Images with the labels of one class, and what is to learn from them; images of which nothing is known are left out.
 
     Args:
         learner: of `class_learner`; copies of it learn.
-        column: (n,) labels: 1 the class is there, −1 it is not, 0 not told.
+        column: (n,) labels: 1 the class is there, −1 it is not, 0 unknown.
 
     >>> x = torch.tensor([[3.0], [0], [0], [0]])
     >>> c = Candidates(x, [2, 2], [[0, 0, 2, 2], [4, 0, 6, 2]] * 2)
@@ -152,16 +148,16 @@ class ClassProblem:
     def fit(self, places: Tensor | None = None, first: Tensor | None = None) -> LatentLearner:
         """Learn; h is known where `places` (n,) says so, −1 elsewhere, and begins at `first` (n,), if given, and, with an `n_init` above 1,
         at the learner's own starts too: the one of lowest objective."""
-        told = balanced(self.column)
-        y = torch.where(self.column[told] == 1, PRESENT, ABSENT)
-        whole = torch.equal(told, torch.arange(len(self.column), device=told.device))
-        part = self.candidates if whole else self.candidates.subset(told)
-        known = None if places is None else torch.where(y == PRESENT, places[told], -1)
+        chosen = balanced(self.column)
+        y = torch.where(self.column[chosen] == 1, PRESENT, ABSENT)
+        whole = torch.equal(chosen, torch.arange(len(self.column), device=chosen.device))
+        part = self.candidates if whole else self.candidates.subset(chosen)
+        known = None if places is None else torch.where(y == PRESENT, places[chosen], -1)
         own = clone(self.learner)
         if first is None:
             return own.fit(part, y, known)
         n_init = own.n_init
-        begun = torch.where(y == PRESENT, first[told], 0)
+        begun = torch.where(y == PRESENT, first[chosen], 0)
         found = clone(self.learner).set_params(init="given", n_init=1).fit(part, y, known, h_init=begun)
         if n_init > 1:
             other = own.set_params(n_init=n_init - 1).fit(part, y, known)

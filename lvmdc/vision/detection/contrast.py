@@ -1,4 +1,4 @@
-"""Where the objects of a class are at first: where images with it differ from those without.
+"""Contrast initialisation: the objects of a class are first where images with it differ from those without.
 
 Hariharan, Malik, Ramanan: Discriminative decorrelation for clustering and classification. ECCV 2012 (the covariance of all windows).
 """
@@ -18,8 +18,8 @@ class Contrast:
     """h0_i = argmax_h v·φ(x_i, h) with v = Σ⁻¹ (μ₊ − μ₋): linear discriminant analysis of images with and without a class.
 
     μ₊ and μ₋ are the means over these images of the mean over their candidates, Σ the covariance of all candidates of the set, shrunk by
-    a tenth towards its mean variance, and the same for every class. All candidates of an image count alike here, so that no first guess
-    of h is needed: what is alike in both kinds of image cancels.
+    a tenth towards its mean variance, and the same for every class. All candidates of an image have the same weight, so that no first
+    guess of h is needed: what is the same in both kinds of image cancels.
 
     >>> x = torch.tensor([[3.0, 0], [0, 1], [1, 0], [0, 1], [0, 1.0], [0, 1]])  # the first image has a class, in its first candidate
     >>> Contrast(Candidates(x, [2, 2, 2])).candidates_of(torch.tensor([1, -1, -1]))

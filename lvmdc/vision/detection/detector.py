@@ -36,7 +36,7 @@ class Detector(BaseEstimator):
         ξ_i = max(0, 1 + max_h w·φ(x_i, h)),    ξ_i = max(m, max_h [w·φ(x_i, h) + Σ_h' p_i(h') Δ'(h', h)]) − max_h w·φ(x_i, h):
 
     all of the one's candidates are background, and of the other's the best must score above 0, and above what does not overlap it. Any
-    learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Images whose label of k is 0, not told, are left
+    learner of h solves it: DISC with P_θ(h | x, 1) over the candidates, LSVM, ILSVM. Images whose label of k is 0, unknown, are left
     out of problem k; those without k are repeated until they are as many as those with it, or to predict k everywhere would be a point that
     learners do not leave. A candidate's score for class k is w_k·φ; what it predicts is what non-maximum suppression leaves of all of them,
     with the probability that an image whose best candidate has that score shows the class (`calibrate`).
@@ -87,7 +87,7 @@ class Detector(BaseEstimator):
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, candidates: Candidates, labels: ArrayLike, h: ArrayLike | None = None) -> Detector:
-        """Learn from labels (n, K): 1 a class is there, −1 it is not, 0 not told; h (n, K) is the candidate where it is known, else −1."""
+        """Learn from labels (n, K): 1 a class is there, −1 it is not, 0 unknown; h (n, K) is the candidate where it is known, else −1."""
         self.begin(candidates, labels)
         for k in tqdm(range(self.n_classes_), desc="classes", unit="class", disable=not self.verbose):
             self.fit_class(candidates, labels, k, h)
@@ -165,7 +165,7 @@ class Detector(BaseEstimator):
         assert candidates.boxes is not None
         scores = self.scores(candidates)
         rows, label = (self.probabilities(candidates) >= self.min_score).nonzero(as_tuple=True)
-        # Suppressed by the scores themselves: high probabilities are all alike in single precision.
+        # Suppressed by the scores themselves: high probabilities are equal in single precision.
         found = suppressed(
             LabelledBoxes(candidates.sample[rows], label, candidates.boxes[rows], scores[rows, label]), self.overlap, self.max_boxes
         )
@@ -199,7 +199,7 @@ class Detector(BaseEstimator):
         return {"coef": self.coef_, "bias": self.bias, "calibration": self.calibration_, "history": histories}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave, to predict, or to go on with the other classes after `begin`."""
+        """Restore what `state_dict` gave, to predict, or to go on with the other classes after `begin`."""
         if hasattr(self, "coef_") and state["coef"].shape != self.coef_.shape:
             raise ValueError(f"the state has weights of shape {tuple(state['coef'].shape)}, but the data ask for {tuple(self.coef_.shape)}")
         if "calibration" not in state:

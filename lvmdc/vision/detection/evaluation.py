@@ -1,6 +1,7 @@
-"""What a detector is compared with: ground truth, guesses, and the measures."""
+"""How good a detector is, and what it is compared with: a detector trained with ground-truth boxes, and baselines that learn nothing."""
 
 import torch
+from sklearn.base import clone
 from torch import Tensor
 
 from lvmdc.boxes import LabelledBoxes, box_area, box_iou
@@ -8,10 +9,8 @@ from lvmdc.candidates import Candidates
 from lvmdc.solvers.initial import Init, starting_weights
 from lvmdc.storage.mapped import take
 from lvmdc.vision import metrics
-from lvmdc.vision.datasets.scenes import SceneSet
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection.detector import Detector
-
-# Where objects are, as candidates: for the fully supervised detector that weak supervision is measured by.
 
 
 def ground_truth_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int) -> Tensor:
@@ -33,7 +32,7 @@ def ground_truth_candidates(candidates: Candidates, truth: LabelledBoxes, n_clas
 
 
 def ground_truth_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: float = 0.5) -> tuple[Candidates, Tensor, Tensor]:
-    """Every object of class k told, not the largest of an image alone: an image comes once for each of them.
+    """Ground truth of every object of class k, not only of the largest in an image: an image comes once for each of them.
 
     Each time without the candidates that show another object of the class, by an overlap of `iou` and more than this one: they would be
     wrong h, though they are right. An image without an object of the class that is not difficult comes once, as it is.
@@ -42,8 +41,8 @@ def ground_truth_objects(candidates: Candidates, truth: LabelledBoxes, k: int, i
         The candidates of the m images; (m,) which image each is; (m,) h, the candidate that overlaps the object best, or −1.
 
     >>> candidates = Candidates(torch.arange(3.0)[:, None], [3], boxes=[[0, 0, 2, 2], [2, 0, 4, 2], [4, 0, 8, 4]])
-    >>> told, image, h = ground_truth_objects(candidates, LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 2], [4, 0, 8, 3]]), 0)
-    >>> told.features.flatten().tolist(), told.counts.tolist(), image.tolist(), h.tolist()
+    >>> found, image, h = ground_truth_objects(candidates, LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 2], [4, 0, 8, 3]]), 0)
+    >>> found.features.flatten().tolist(), found.counts.tolist(), image.tolist(), h.tolist()
     ([0.0, 1.0, 1.0, 2.0], [2, 2], [0, 0], [0, 1])
     """
     if candidates.boxes is None:
@@ -68,32 +67,30 @@ def ground_truth_objects(candidates: Candidates, truth: LabelledBoxes, k: int, i
     joined, counts = torch.cat(rows), torch.tensor([len(part) for part in rows])
     phi = None if candidates.phi is None else take(candidates.phi, joined)
     prior = None if candidates.prior is None else candidates.prior[joined]
-    told = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi, prior)
-    return told, torch.tensor(image, device=candidates.device), torch.tensor(h, device=candidates.device)
+    found = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi, prior)
+    return found, torch.tensor(image, device=candidates.device), torch.tensor(h, device=candidates.device)
 
 
-# What is found without learning anything: what a detector must be better than.
-
-KINDS: dict[str, Init] = {"most central": "central", "random": "uniform"}
+BASELINES: dict[str, Init] = {"central": "central", "random": "uniform"}
 
 
-def unlearned(candidates: Candidates, scenes: SceneSet, iou: float = 0.5) -> dict[str, float]:
+def baselines(candidates: Candidates, images: ImageSet, iou: float = 0.5) -> dict[str, float]:
     """CorLoc, the mean over the classes that are shown, of the most central candidate of each image, and of one drawn at random; nothing
     where no true box is known.
 
     >>> import numpy as np
     >>> c = Candidates(torch.zeros(3, 1), [3], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [2, 0, 4, 2]])
-    >>> scenes = SceneSet.of_boxes([np.zeros((2, 4), np.uint8)], ["cat"], LabelledBoxes([0], [0], [[1, 0, 3, 2]]))
-    >>> {name: round(value, 2) for name, value in unlearned(c, scenes).items()}
-    {'most central': 1.0, 'random': 0.33}
+    >>> images = ImageSet([np.zeros((2, 4), np.uint8)], ["cat"], boxes=LabelledBoxes([0], [0], [[1, 0, 3, 2]]))
+    >>> {name: round(value, 2) for name, value in baselines(c, images).items()}
+    {'central': 1.0, 'random': 0.33}
     """
-    truth = None if scenes.truth is None else scenes.truth[~scenes.truth.difficult]
+    truth = None if images.truth is None else images.truth[~images.truth.difficult]
     if truth is None or len(truth) == 0:
         return {}
     candidates = candidates.to("cpu")
-    everyone = torch.ones(candidates.n_candidates, dtype=torch.bool)
-    weights = {name: starting_weights(init, candidates, everyone) for name, init in KINDS.items()}
-    return {name: float(_expected(candidates, p, truth, len(scenes.classes), iou).nanmean()) for name, p in weights.items()}
+    every = torch.ones(candidates.n_candidates, dtype=torch.bool)
+    weights = {name: starting_weights(init, candidates, every) for name, init in BASELINES.items()}
+    return {name: float(_expected(candidates, p, truth, len(images.classes), iou).nanmean()) for name, p in weights.items()}
 
 
 def _expected(candidates: Candidates, p: Tensor, truth: LabelledBoxes, n_classes: int, iou: float) -> Tensor:
@@ -109,10 +106,7 @@ def _expected(candidates: Candidates, p: Tensor, truth: LabelledBoxes, n_classes
     return torch.tensor([sum(each) / len(each) if each else torch.nan for each in hits], dtype=torch.float64)
 
 
-# How good a detector is on images whose boxes are known.
-
-
-def measure(detector: Detector, candidates: Candidates, scenes: SceneSet, iou: float = 0.5, coco: bool = False) -> dict[str, float]:
+def measure(detector: Detector, candidates: Candidates, images: ImageSet, iou: float = 0.5, coco: bool = False) -> dict[str, float]:
     """Means over the classes that the images show, each at an overlap of `iou`; and, for each class, `<measure>/<class>`.
 
     `corloc` of the best box for each label, `ap` and `ap_11_point`, VOC's average precision, `recall`, the share of the true boxes that
@@ -122,14 +116,14 @@ def measure(detector: Detector, candidates: Candidates, scenes: SceneSet, iou: f
     >>> from lvmdc import LSVM, LabelledBoxes
     >>> c = Candidates(torch.tensor([[3.0], [0.0], [0.0], [0.1]]), [2, 2], [[0, 0, 2, 2], [4, 0, 6, 2]] * 2)
     >>> truth = LabelledBoxes([0], [0], [[0, 0, 2, 2]])
-    >>> scenes = SceneSet.of_boxes([np.zeros((2, 6), np.uint8)] * 2, ["cat"], truth)
-    >>> measure(Detector(LSVM(C=10.0, init="uniform")).fit(c, scenes.labels), c, scenes)["corloc"]
+    >>> images = ImageSet([np.zeros((2, 6), np.uint8)] * 2, ["cat"], boxes=truth)
+    >>> measure(Detector(LSVM(C=10.0, init="uniform")).fit(c, images.table), c, images)["corloc"]
     1.0
     """
-    truth, n_classes = scenes.truth, len(scenes.classes)
+    truth, n_classes = images.truth, len(images.classes)
     if truth is None or not bool((~truth.difficult).any()):
         return {}
-    found, located = detector.predict(candidates).to("cpu"), detector.locate(candidates, scenes.labels).to("cpu")
+    found, located = detector.predict(candidates).to("cpu"), detector.locate(candidates, images.table).to("cpu")
     by_class = {
         "corloc": metrics.corloc_by_class(located, truth, n_classes, iou),
         "ap": metrics.average_precision(found, truth, n_classes, iou),
@@ -138,8 +132,27 @@ def measure(detector: Detector, candidates: Candidates, scenes: SceneSet, iou: f
     values = {name: float(column.nanmean()) for name, column in by_class.items()}
     values["recall"] = metrics.box_recall(candidates.to("cpu"), truth, iou)
     if coco:
-        precisions = metrics.coco_average_precision(found, truth, len(scenes))
+        precisions = metrics.coco_average_precision(found, truth, len(images))
         values |= {f"coco/{name}": value for name, value in precisions.items() if value >= 0}
     for name, column in by_class.items():
-        values |= {f"{name}/{scenes.classes[k]}": float(column[k]) for k in range(n_classes) if not bool(column[k].isnan())}
+        values |= {f"{name}/{images.classes[k]}": float(column[k]) for k in range(n_classes) if not bool(column[k].isnan())}
     return values
+
+
+def supervised(detector: Detector, candidates: Candidates, images: ImageSet) -> Detector:
+    """The same detector trained with ground-truth boxes: the upper bound that weak supervision is compared with."""
+    truth, labels = images.truth, images.table
+    if truth is None:
+        raise ValueError("images must have true boxes to train with, but images.truth is None")
+    found: Detector = clone(detector)
+    assert found.learner is not None
+    found.learner.set_params(init="uniform", n_init=1)
+    # Precision and CorLoc order the boxes of one class: scores need not be probabilities for it, but all of them must be there.
+    found.set_params(start="learner", calibration=0, min_score=0.0)
+    found.begin(candidates, labels)
+    for k in range(found.n_classes_):
+        part, image, h = ground_truth_objects(candidates, truth, k)
+        places = torch.full((len(image), found.n_classes_), -1, device=h.device)
+        places[:, k] = h
+        found.fit_class(part, labels[image.cpu()], k, places)
+    return found

@@ -1,4 +1,4 @@
-"""What a detector found in images whose labels are known, for another one to learn from."""
+"""Pseudo-labels: the boxes found in images whose labels are known, as COCO annotations, for a fully supervised detector to learn from."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from lvmdc.boxes import LabelledBoxes, suppressed
 from lvmdc.candidates import Candidates
 from lvmdc.reporting.page import png
 from lvmdc.storage.files import SafeNames, write_atomically
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size
-from lvmdc.vision.datasets.scenes import SceneSet
 from lvmdc.vision.detection.class_problem import as_table
 from lvmdc.vision.detection.detector import Detector
 
@@ -47,48 +47,45 @@ def pseudo_labels(detector: Detector, candidates: Candidates, labels: ArrayLike,
     return suppressed(LabelledBoxes.concat([best, found[there & (found.score >= min_score)]]), detector.overlap)
 
 
-# Boxes as COCO annotations, from which a fully supervised detector can learn.
-
-
-def save_coco(path: str | Path, scenes: SceneSet, boxes: LabelledBoxes) -> Path:
+def save_coco(path: str | Path, images: ImageSet, boxes: LabelledBoxes) -> Path:
     """Write the boxes of the images as a COCO annotation file; each keeps its score, which COCO's readers pass over.
 
     `file_name` is relative to the folder that all images lie in, which `info.images_dir` names; images that are arrays are written as
     PNG into the folder `images` beside the file. `coco_scenes` and `coco` read it again.
 
     >>> import tempfile
-    >>> scenes = SceneSet([np.zeros((4, 6), np.uint8)], ["cat"], labels=[[1]], names=["a"])
+    >>> images = ImageSet([np.zeros((4, 6), np.uint8)], ["cat"], labels=[[1]], names=["a"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = save_coco(f"{folder}/a.json", scenes, LabelledBoxes([0], [0], [[1, 1, 3, 4]], score=[0.5]))
+    ...     path = save_coco(f"{folder}/a.json", images, LabelledBoxes([0], [0], [[1, 1, 3, 4]], score=[0.5]))
     ...     json.loads(path.read_text())["annotations"]
     [{'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [1.0, 1.0, 2.0, 3.0], 'area': 6.0, 'iscrowd': 0, 'score': 0.5}]
     """
     path = Path(path)
-    if len(boxes) and (int(boxes.image.max()) >= len(scenes) or int(boxes.label.max()) >= len(scenes.classes)):
-        raise ValueError("boxes must be of the images and classes of scenes, but one is of an image or class beyond them")
-    files, sizes = _files(path.parent / "images", scenes)
+    if len(boxes) and (int(boxes.image.max()) >= len(images) or int(boxes.label.max()) >= len(images.classes)):
+        raise ValueError("boxes must be of the images and classes of the set, but one is of an image or class beyond them")
+    files, sizes = _files(path.parent / "images", images)
     base = Path(os.path.commonpath([file.parent for file in files]))
-    images = [
+    entries = [
         {"id": i, "file_name": file.relative_to(base).as_posix(), "width": width, "height": height}
         for i, (file, (width, height)) in enumerate(zip(files, sizes, strict=True), start=1)
     ]
     content = {
         "info": {"description": "boxes predicted by lvmdc from the labels of images", "images_dir": str(base)},
-        "images": images,
-        "categories": [{"id": k, "name": name} for k, name in enumerate(scenes.classes, start=1)],
+        "images": entries,
+        "categories": [{"id": k, "name": name} for k, name in enumerate(images.classes, start=1)],
         "annotations": _annotations(boxes),
     }
     write_atomically(path, json.dumps(content, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace"))
     return path
 
 
-def _files(folder: Path, scenes: SceneSet) -> tuple[list[Path], list[tuple[int, int]]]:
+def _files(folder: Path, images: ImageSet) -> tuple[list[Path], list[tuple[int, int]]]:
     """The file and the size, width and height, of every image."""
     files, sizes, names = [], [], SafeNames(".png")
-    for i, source in enumerate(scenes.sources):
+    for i, source in enumerate(images.sources):
         if isinstance(source, np.ndarray):
-            file = folder / names.path(scenes.names[i])
-            write_atomically(file, png(scenes.image(i)))
+            file = folder / names.path(images.names[i])
+            write_atomically(file, png(images.image(i)))
             sizes.append((source.shape[1], source.shape[0]))
         else:
             file = Path(source)

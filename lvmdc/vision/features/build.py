@@ -15,7 +15,7 @@ from lvmdc.arrays import check_finite
 from lvmdc.boxes import checked_boxes
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
-from lvmdc.vision.datasets.images import Sources
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.cache import cache_key, cache_path, cached, make_in_shards
 from lvmdc.vision.proposals.base import Proposals
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def build_candidates(
-    images: Sources,
+    images: ImageSet,
     proposals: Proposals,
     features: Features,
     cache_dir: str | Path | None = None,
@@ -70,7 +70,7 @@ def _check_writable(directory: Path) -> None:
 class _Describer:
     """Makes candidates of images, all with features of one length; bad boxes, features and weights are refused with the image's name."""
 
-    def __init__(self, images: Sources, proposals: Proposals, features: Features, prior: Prior | None):
+    def __init__(self, images: ImageSet, proposals: Proposals, features: Features, prior: Prior | None):
         self.images, self.proposals, self.features, self.prior = images, proposals, features, prior
         self._length: int | None = None
 

@@ -15,7 +15,7 @@ from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
 from lvmdc.storage.arrays import Stored, save_joined
-from lvmdc.vision.datasets.images import Sources
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.proposals.base import Proposals
 
@@ -26,7 +26,7 @@ FEWEST = 64  # shards of a set with at least as many images: enough for many ran
 DEAD = 3600  # seconds without a write after which a temporary file belongs to a killed job
 
 
-def cache_key(images: Sources, proposals: Proposals, features: Features, prior: Prior | None = None) -> str:
+def cache_key(images: ImageSet, proposals: Proposals, features: Features, prior: Prior | None = None) -> str:
     """SHA-256 of everything that the candidates depend on: the images' contents, names and order, and the settings.
 
     Labels and true boxes are not part of it: candidates do not depend on them.
@@ -34,7 +34,7 @@ def cache_key(images: Sources, proposals: Proposals, features: Features, prior: 
     >>> import numpy as np
     >>> from lvmdc.vision.features.hog import HOG
     >>> from lvmdc.vision.proposals import WindowGrid
-    >>> images = Sources([np.zeros((64, 64), np.uint8)], ["cat"])
+    >>> images = ImageSet([np.zeros((64, 64), np.uint8)], ["cat"])
     >>> cache_key(images, WindowGrid(), HOG()) == cache_key(images, WindowGrid(stride=4), HOG())
     False
     """

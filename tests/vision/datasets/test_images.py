@@ -3,14 +3,16 @@ import pytest
 import torch
 from PIL import Image
 
-from lvmdc.vision.datasets import ImageSet
+from lvmdc import LabelledBoxes
+from lvmdc.samples import split_by_class
+from lvmdc.vision.datasets import ImageSet, cluttered_digits
 
 GREY = [np.full((4, 6), 40 * i, np.uint8) for i in range(4)]
 BOXES = torch.tensor([[0.0, 0, 1 + i, 2] for i in range(4)])
 
 
 def make(**changed):
-    arguments = {"sources": GREY, "classes": ["a", "b"], "y": [0, 1, 1, 0], "boxes": BOXES, "groups": [3, 3, 4, 5]}
+    arguments = {"sources": GREY, "classes": ["a", "b"], "labels": [0, 1, 1, 0], "boxes": BOXES, "groups": [3, 3, 4, 5]}
     return ImageSet(**(arguments | changed))
 
 
@@ -68,10 +70,10 @@ def test_digests_tell_images_apart_by_pixels_and_shape(tmp_path):
         ({"sources": []}, "at least one image"),
         ({"sources": [np.zeros((4, 6), np.float32)] * 4}, r"sources\[0\] must be uint8"),
         ({"sources": [np.zeros((4, 6, 4), np.uint8)] * 4}, r"sources\[0\] must be uint8"),
-        ({"y": [0, 1, 2, 0]}, r"y\[2\] must lie in 0\.\.1"),
-        ({"y": [0, -1, 1, 0]}, r"y\[1\] must lie in 0\.\.1"),
-        ({"y": [0, 1, 1]}, r"y must be integers of shape \(4,\)"),
-        ({"y": [0.0, 1.0, 1.0, 0.0]}, "y must be integers"),
+        ({"labels": [0, 1, 2, 0]}, r"labels\[2\] must lie in 0\.\.1"),
+        ({"labels": [0, -1, 1, 0]}, r"labels\[1\] must lie in 0\.\.1"),
+        ({"labels": [0, 1, 1]}, r"labels must be integers of shape \(4,\)"),
+        ({"labels": [0.0, 1.0, 1.0, 0.0]}, "labels must be integers"),
         ({"names": ["a"]}, "names must have one entry for each of the 4 images"),
         ({"groups": [0, 1]}, "groups must be integers"),
         ({"boxes": BOXES[:3]}, r"boxes must have shape \(4, 4\)"),
@@ -84,3 +86,52 @@ def test_digests_tell_images_apart_by_pixels_and_shape(tmp_path):
 def test_what_does_not_fit_is_refused_by_name(changed, message):
     with pytest.raises(ValueError, match=message):
         make(**changed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"labels": [[1]]}, r"labels must have shape \(2, 1\)"),
+        ({"labels": [[1], [2]]}, "labels must hold 1, 0 and"),
+        ({"labels": [[1], [1]], "boxes": LabelledBoxes([2], [0], [[0, 0, 1, 1]])}, "an image or class beyond them"),
+        ({"labels": [[1], [1]], "boxes": [[0, 0, 1, 1]] * 2}, "these images have several labels each"),
+        ({"labels": [[1], [1]], "division": [0]}, "division must have one entry for each of the 2 images"),
+    ],
+)
+def test_labels_of_several_classes_that_do_not_fit_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ImageSet(GREY[:2], ["cat"], **arguments)
+
+
+def test_labels_are_those_of_the_boxes_or_unknown_where_not_given():
+    truth = LabelledBoxes([0, 1], [1, 0], [[0, 0, 1, 1]] * 2, difficult=[False, True])
+    assert ImageSet(GREY[:2], ["a", "b"], boxes=truth).labels.tolist() == [[-1, 1], [0, -1]]
+    assert ImageSet(GREY[:2], ["a", "b"]).labels.tolist() == [[0, 0], [0, 0]]
+
+
+def test_an_image_of_one_class_shows_it_and_no_other_where_its_box_is():
+    images = cluttered_digits(per_class=5)
+    for i in range(len(images)):
+        assert images.shown(i) == [images.classes[int(images.y[i])]]
+        assert images.truth.of_image(i).box.tolist() == [images.boxes[i].tolist()]
+        assert images.truth.of_image(i).label.tolist() == [int(images.y[i])]
+    assert set(images.table.unique().tolist()) == {-1, 1}
+
+
+@pytest.mark.parametrize("fold", [0, 3])
+def test_near_duplicates_are_split_to_one_side(fold):
+    y, groups = [0] * 10 + [1] * 10, [*range(8), 7, 7, *range(20, 30)]
+    images = ImageSet([GREY[0]] * 20, ["cat", "dog"], y, groups=groups)
+    train, test = images.split(fraction=0.5, fold=fold, seed=1)
+    expected = split_by_class(torch.tensor(y), 0.5, fold, 1, groups)
+    assert (train.tolist(), test.tolist()) == tuple(part.tolist() for part in expected)
+    assert len({i in train.tolist() for i in (7, 8, 9)}) == 1
+
+
+def test_images_that_came_divided_stay_so_and_a_class_must_be_in_both_parts():
+    images = ImageSet(GREY[:3], ["cat"], [[1], [1], [-1]], division=[1, 0, 1])
+    assert [part.tolist() for part in images.split()] == [[1], [0, 2]]
+    with pytest.raises(ValueError, match="the training part has no image that shows 'cat'"):
+        ImageSet(GREY[:2], ["cat"], [[-1], [1]], division=[0, 1]).split()
+    with pytest.raises(ValueError, match="fraction must lie between"):
+        ImageSet(GREY[:2], ["cat"], [[1], [1]]).split(fraction=1.0)

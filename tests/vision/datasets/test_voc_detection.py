@@ -6,7 +6,7 @@ import pytest
 from devkits import SIZE, write_devkit
 from PIL import Image
 
-from lvmdc.vision.datasets import split_scenes, voc_detection
+from lvmdc.vision.datasets import voc_detection
 
 
 def write(path: Path, images, lists) -> Path:
@@ -77,7 +77,7 @@ def test_classes_may_be_chosen(devkit):
     scenes = voc_detection(devkit, classes=["person", "sofa"])
     assert scenes.labels.tolist() == [[1, -1], [0, -1], [-1, -1], [1, -1]]
     with pytest.raises(ValueError, match="the training part has no image that shows 'sofa'"):
-        split_scenes(scenes)
+        scenes.split()
 
 
 def test_actions_of_several_people_are_labels(tmp_path):

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from lvmdc import LabelledBoxes
-from lvmdc.vision.datasets import SceneSet, coco, coco_scenes, digit_scenes
+from lvmdc.vision.datasets import ImageSet, coco, coco_scenes, digit_scenes
 from lvmdc.vision.detection import save_coco
 
 
@@ -29,7 +29,7 @@ def test_images_in_files_stay_where_they_are(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / "photos" / folder).mkdir(parents=True)
         Image.new("RGB", (6, 4)).save(tmp_path / "photos" / folder / "1.png")
-    scenes = SceneSet([tmp_path / "photos" / f / "1.png" for f in ("a", "b")], ["cat"], [[1], [-1]])
+    scenes = ImageSet([tmp_path / "photos" / f / "1.png" for f in ("a", "b")], ["cat"], [[1], [-1]])
     content = json.loads(save_coco(tmp_path / "out" / "p.json", scenes, LabelledBoxes([0], [0], [[1, 1, 3, 4]])).read_text())
     assert [row["file_name"] for row in content["images"]] == ["a/1.png", "b/1.png"]
     assert content["info"]["images_dir"] == str((tmp_path / "photos").resolve())
@@ -39,6 +39,6 @@ def test_images_in_files_stay_where_they_are(tmp_path):
 
 
 def test_boxes_of_other_images_are_refused(tmp_path):
-    scenes = SceneSet([np.zeros((4, 6), np.uint8)], ["cat"], [[1]])
+    scenes = ImageSet([np.zeros((4, 6), np.uint8)], ["cat"], [[1]])
     with pytest.raises(ValueError, match="an image or class beyond them"):
         save_coco(tmp_path / "p.json", scenes, LabelledBoxes([1], [0], [[0, 0, 1, 1]]))

@@ -3,7 +3,7 @@ import torch
 from torchvision.ops import box_iou
 
 from lvmdc import LSVM, Candidates
-from lvmdc.vision.datasets import SceneSet
+from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.detection import Detector, pseudo_labels, save_coco
 
 
@@ -50,7 +50,7 @@ def test_second_objects_are_found_and_read_by_pycocotools(learned, tmp_path):
     detector, candidates, labels = learned
     found = pseudo_labels(detector, candidates, labels, 0.3)
     assert sorted(found.of_image(0).of_label(0).box[:, 0].tolist()) == [8.0, 32.0]
-    scenes = SceneSet([torch.zeros(10, 50, dtype=torch.uint8).numpy()] * 12, ["a", "b"], labels)
+    scenes = ImageSet([torch.zeros(10, 50, dtype=torch.uint8).numpy()] * 12, ["a", "b"], labels)
     read = coco.COCO(str(save_coco(tmp_path / "p.json", scenes, found)))
     assert len(read.getAnnIds()) == len(found)
     assert len(read.getAnnIds(imgIds=[1], catIds=[1])) == 2

@@ -11,7 +11,7 @@ ARRAYS = [np.full((64, 64), i, np.uint8) for i in range(3)]
 
 
 def images(sources=ARRAYS, **changed):
-    return ImageSet(**({"sources": sources, "classes": ["a", "b"], "y": [0, 1, 0]} | changed))
+    return ImageSet(**({"sources": sources, "classes": ["a", "b"], "labels": [0, 1, 0]} | changed))
 
 
 def test_equal_inputs_have_equal_keys():

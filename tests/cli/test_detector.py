@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 import torch
 from devkits import SIZE, write_devkit
+from hydra.utils import instantiate
 from PIL import Image
 from sklearn.datasets import load_sample_images
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lvmdc import Candidates
-from lvmdc.cli.errors import check_types
+from lvmdc.cli.config import checked
 from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.proposals import make_proposals
-from lvmdc.cli.train import detect, make_detector, train
-from lvmdc.lightning.detector_file import DETECTOR_KEY, is_detector, read_detector
+from lvmdc.cli.train import train
+from lvmdc.lightning.checkpoint import read_checkpoint
 from lvmdc.samples import split_by_class
-from lvmdc.vision.datasets import cluttered_digits, coco_scenes, digit_scenes, split_scenes
+from lvmdc.vision.datasets import cluttered_digits, coco_scenes, digit_scenes
 
 pytestmark = pytest.mark.slow
 
-SMALL = ["experiment=wsod_digits", "data.scenes.n_images=60", "data.scenes.digits=[0,4,7]", "method.n_init=1", "method.tol=0.01"]
+SMALL = ["experiment=wsod_digits", "data.images.n_images=60", "data.images.digits=[0,4,7]", "method.n_init=1", "method.tol=0.01"]
 QUIET = ["extras.progress=false", "extras.threads=1"]
 
 
@@ -34,28 +34,30 @@ def settings(folder, *more):
 
 @pytest.fixture(scope="module")
 def run(config, tmp_path_factory):
-    """The folder of a finished run, and its measures."""
+    """The folder of a finished run, and its results."""
     folder = tmp_path_factory.mktemp("detection é")
     coco = "true" if find_spec("pycocotools") else "false"
-    return folder, detect(config(*settings(folder, f"detection.coco={coco}", "detection.pseudo_score=0.5")))
+    measures = train(config(*settings(folder, f"solver.coco={coco}", "solver.pseudo_score=0.5")))
+    results = json.loads((folder / "results.json").read_text())
+    assert measures == pytest.approx({name: value for name, value in results.items() if name.startswith("test/")})
+    return folder, results
 
 
-def test_digits_are_found_from_labels_and_told_places_bound_it(run):
-    folder, measures = run
-    assert json.loads((folder / "results.json").read_text()) == pytest.approx(measures)
+def test_digits_are_found_from_labels_and_ground_truth_boxes_bound_it(run):
+    _, measures = run
     assert measures["test/recall"] == 1.0
     assert measures["train/corloc"] > 0.3  # of 36 images, from one start
-    assert measures["test_told/ap"] > max(0.6, measures["test/ap"])
-    assert set(measures) >= {"test/corloc/0", "test/ap/7", "test/ap_11_point", "train_told/corloc"}
+    assert measures["test_supervised/ap"] > max(0.6, measures["test/ap"])
+    assert set(measures) >= {"test/corloc/0", "test/ap/7", "test/ap_11_point", "train_supervised/corloc"}
     assert 0 < measures["test_random/corloc"] < measures["test/corloc"]
-    assert 0 <= measures["test_central/corloc"] < measures["test_told/corloc"]
+    assert 0 <= measures["test_central/corloc"] < measures["test_supervised/corloc"]
 
 
 def test_the_precisions_of_coco_stand_beside_the_others(run):
     pytest.importorskip("pycocotools")
     folder, measures = run
     assert 0 <= measures["test/coco/AP"] <= measures["test/coco/AP50"] <= 1
-    assert measures["test_told/coco/AP50"] == pytest.approx(measures["test_told/ap"], abs=0.1)  # at the same overlap
+    assert measures["test_supervised/coco/AP50"] == pytest.approx(measures["test_supervised/ap"], abs=0.1)  # at the same overlap
     assert "COCO AP" in (folder / "report.html").read_text()
 
 
@@ -87,7 +89,7 @@ def test_pseudo_labels_are_coco_annotations_of_the_training_part(run):
     content = json.loads((folder / "pseudo_labels.json").read_text())
     again = coco_scenes(folder / "pseudo_labels.json", content["info"]["images_dir"])
     scenes = digit_scenes(n_images=60, digits=(0, 4, 7))
-    train = scenes.subset(split_scenes(scenes)[0])
+    train = scenes.subset(scenes.split()[0])
     assert again.classes == train.classes
     assert torch.equal(again.labels, train.labels)
     assert np.array_equal(np.asarray(again.image(3)), np.asarray(train.image(3)))
@@ -97,10 +99,12 @@ def test_pseudo_labels_are_coco_annotations_of_the_training_part(run):
 def test_eval_gives_the_numbers_of_the_run(run, config, tmp_path):
     folder, measures = run
     found = evaluate_checkpoint(config("eval", f"ckpt_path='{folder}/checkpoints/last.ckpt'", f"paths.output_dir={tmp_path}"))
-    assert found == pytest.approx({k.removeprefix("test/"): v for k, v in measures.items() if k.startswith("test/")})
+    assert found == pytest.approx({k.removeprefix("test/"): v for k, v in measures.items() if k.startswith("test/")}, abs=1e-6)
+    other = config("eval", f"ckpt_path='{folder}'", "overrides=['solver.iou=0.3']", f"paths.output_dir={tmp_path}")  # a run folder
+    assert evaluate_checkpoint(other)["corloc"] >= found["corloc"]
 
 
-def test_objects_in_ones_own_images_come_with_scores_and_drawings(run, config, tmp_path):
+def test_objects_in_custom_images_come_with_scores_and_drawings(run, config, tmp_path):
     folder, _ = run
     scenes = digit_scenes(n_images=3, digits=(0, 4, 7), seed=9)
     (tmp_path / "photos").mkdir()
@@ -125,26 +129,52 @@ def test_objects_in_ones_own_images_come_with_scores_and_drawings(run, config, t
 def test_a_killed_run_goes_on_with_the_next_class(run, config, tmp_path, caplog):
     folder, measures = run
     content = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
-    del content[DETECTOR_KEY]["learned"]["history"]["2"]
-    content[DETECTOR_KEY]["learned"]["coef"][2] = 0
+    saved = content["lvmdc"]["learned"]
+    del saved["history"]["2"]
+    saved["coef"][2] = 0
+    loop = content["loops"]["fit_loop"]["epoch_progress"]
+    for kind in ("total", "current"):
+        loop[kind] = dict.fromkeys(loop[kind], 2)
+    content["epoch"] = 1
     (tmp_path / "checkpoints").mkdir()
     path = tmp_path / "checkpoints" / "last.ckpt"
     torch.save(content, path)
     with pytest.raises(ValueError, match=r"has not learned the class '7' yet: resume its training first"):
-        read_detector(path).detector()
-    resumed = detect(config(*settings(tmp_path, f"ckpt_path={path}", "detection.bound=false")))
-    assert resumed["test/ap"] == pytest.approx(measures["test/ap"])
-    assert not any("told" in name for name in resumed)
-    assert read_detector(path).detector().n_classes_ == 3
+        read_checkpoint(path).model()
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        resumed = train(config(*settings(tmp_path, f"ckpt_path={tmp_path}", "solver.supervised=false")))
+    assert resumed["test/ap"] == pytest.approx(measures["test/ap"], abs=1e-6)
+    assert not any("supervised" in name for name in json.loads((tmp_path / "results.json").read_text()))
+    assert read_checkpoint(path).model().detector.n_classes_ == 3
+
+
+def test_a_detector_of_version_0_1_is_resumed(config, tmp_path):
+    """It knows which classes it has learned, and nothing of Lightning."""
+    old = Path(__file__).parents[1] / "lightning" / "version_0_1" / "detector.ckpt"
+    saved = read_checkpoint(old)
+    digits = [int(name) for name in saved.classes]
+    content = torch.load(old, weights_only=True)
+    del content["lvmdc detector"]["learned"]["history"][str(len(digits) - 1)]
+    torch.save(content, tmp_path / "old.ckpt")
+    words = [f"data.images.{name}={value}" for name, value in saved.config["data"]["images"].items() if name != "_target_"]
+    words += [f"data.fold={saved.config['data']['fold']}", "solver.supervised=false", "method.n_init=1", "method.tol=0.1"]
+    parts = [f"{part}.{name}={value}" for part in ("features", "proposals") for name, value in saved.config[part].items()]
+    words += [word.replace(" ", "") for word in parts if "_target_" not in word]
+    places = [f"paths.output_dir='{tmp_path}/out'", f"paths.log_dir='{tmp_path}'"]
+    measures = train(config("train", "experiment=wsod_digits", *QUIET, *words, *places, f"ckpt_path='{tmp_path}/old.ckpt'"))
+    assert 0 <= measures["test/ap"] <= 1
+    new = read_checkpoint(tmp_path / "out")
+    assert torch.equal(new.learned["coef"][0], saved.learned["coef"][0])  # which was not learned again
+    assert new.model().classes == saved.classes
 
 
 def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path, caplog):
     """The pseudo-labels of the run as the annotations of another."""
     folder, _ = run
-    overrides = ["data=coco_scenes", f"data.scenes.json_path='{folder}/pseudo_labels.json'", f"data.scenes.images_dir='{folder}/images'"]
-    overrides += ["method=lsvm", "detection.bound=false", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
+    overrides = ["data=coco_scenes", f"data.images.json_path='{folder}/pseudo_labels.json'", f"data.images.images_dir='{folder}/images'"]
+    overrides += ["method=lsvm", "solver.supervised=false", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
     with caplog.at_level(logging.INFO, logger="lvmdc"):
-        measures = detect(config("train", "experiment=wsod_digits", *QUIET, *overrides))
+        measures = train(config("train", "experiment=wsod_digits", *QUIET, *overrides))
     assert 0 <= measures["test/ap"] <= 1
     assert "coco_scenes (data on disk): 36 images of 3 classes" in caplog.text
 
@@ -152,71 +182,43 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("method=supervised", "method=supervised needs to be told where objects are"),
-        ("solver=stochastic", "a detector of several classes is learned exactly: use solver=exact"),
+        ("method=supervised", "method=supervised needs ground-truth boxes"),
+        ("solver=stochastic", "these images have several labels each: use solver=detector with them"),
         ("method.C=-1.0", "C must be a positive number"),
-        ("detection.detector.bias=0.0", "bias must be positive"),
+        ("solver.detector.bias=0.0", "bias must be positive"),
         ("data.fraction=1.0", "fraction must lie between 0 and 1"),
-        ("proposals=people", "proposals must not need the true box"),
-        ("trainer=ddp", "a detector learns on one device, but the trainer, or torchrun, asks for 2"),
-        ("trainer.accelerator=tpu", "full_key: trainer"),  # asked for, and not here
-        ("detection.pseudo_score=2.0", r"detection\.pseudo_score must be a probability, or null, but it is 2\.0"),
+        ("proposals=people", "include_truth needs images whose true boxes are known"),
+        ("trainer=ddp", "a detector learns on one device, but the trainer, or torchrun, asks for several"),
+        ("trainer.accelerator=tpu", "trainer: .*torch_xla"),  # asked for, and not here
+        ("solver.pseudo_score=2.0", r"solver\.pseudo_score must be a probability, or null, but it is 2\.0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(override, sentence, config, tmp_path):
     with pytest.raises(Exception, match=sentence):
-        detect(config(*settings(tmp_path, override)))
+        train(config(*settings(tmp_path, override)))
 
 
 @pytest.mark.parametrize(("cost", "expected"), [("balanced", "balanced"), ("3", 3)])
 def test_the_cost_of_a_miss_may_be_a_number_or_a_word(cost, expected, config):
-    cfg = config("train", "experiment=wsod_voc", f"detection.detector.miss_cost={cost}")
-    check_types(cfg, Path(__file__).resolve().parents[2] / "configs")
-    assert make_detector(cfg).miss_cost == expected
-    assert make_detector(config("train", "experiment=wsod_voc")).miss_cost == 2.0
+    cfg = config("train", "experiment=wsod_voc", f"solver.detector.miss_cost={cost}")
+    assert instantiate(checked(cfg).solver.detector).miss_cost == expected
+    assert instantiate(config("train", "experiment=wsod_voc").solver.detector).miss_cost == 2.0
 
 
-def test_candidates_are_where_the_trainer_says(config, tmp_path, monkeypatch):
-    asked = []
-
-    def to(self, device=None, dtype=None):
-        asked.append(device)
-        return self
-
-    def stop(*arguments):
-        raise InterruptedError
-
-    monkeypatch.setattr("lvmdc.cli.train.one_device", lambda cfg: torch.device("cuda:0"))
-    monkeypatch.setattr("lvmdc.cli.train.learn", stop)
-    monkeypatch.setattr(Candidates, "to", to)
-    with pytest.raises(InterruptedError):
-        detect(config(*settings(tmp_path)))
-    assert asked[-2:] == [torch.device("cuda:0")] * 2  # both parts
-
-
-def test_data_and_task_must_go_together(config, tmp_path):
+def test_data_and_module_must_go_together(config, tmp_path):
     places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
-    with pytest.raises(ValueError, match="several labels each: use detection=weak"):
+    with pytest.raises(ValueError, match="several labels each: use solver=detector"):
         train(config("train", "data=digit_scenes", *QUIET, *places))
-    with pytest.raises(ValueError, match="detection=weak needs images with several labels each"):
-        detect(config("train", "detection=weak", *QUIET, *places))
+    with pytest.raises(ValueError, match="a detector needs images, but these data make their candidates themselves"):
+        train(config("train", "data=rotated_digits", "proposals=none", "features=none", "solver=detector", *QUIET, *places))
 
 
 def test_boxes_are_proposed_for_images_with_several_objects(config, tmp_path, caplog):
-    overrides = ["data=digit_scenes", "data.scenes.n_images=4", "extras.progress=false", f"paths.output_dir={tmp_path}"]
+    overrides = ["data=digit_scenes", "data.images.n_images=4", "extras.progress=false", f"paths.output_dir={tmp_path}"]
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         path = make_proposals(config("make_proposals", *overrides))
     assert np.load(path, allow_pickle=False)["counts"].tolist() == [81] * 4
-    assert "81.0 boxes an image, 100.0 % of the true boxes found" in caplog.text
-
-
-def test_what_is_no_detector_is_refused_by_name(config, tmp_path):
-    (tmp_path / "a.ckpt").write_bytes(b"nothing")
-    assert not is_detector(tmp_path / "a.ckpt")
-    with pytest.raises(ValueError, match=r"a\.ckpt is not a checkpoint that can be read"):
-        read_detector(tmp_path / "a.ckpt")
-    with pytest.raises(FileNotFoundError, match=r"b\.ckpt does not exist"):
-        read_detector(tmp_path / "b.ckpt")
+    assert "81.0 boxes per image, 100.0 % of the true boxes found" in caplog.text
 
 
 VOC = ["experiment=wsod_voc", *QUIET]
@@ -228,7 +230,7 @@ def voc_folders(folder):
 
 def test_the_voc_experiment_names_a_devkit_that_is_missing(config, tmp_path):
     with pytest.raises(Exception, match=r"VOC2007 of the VOC 2007 devkit does not exist"):
-        detect(config("train", *VOC, *voc_folders(tmp_path)))
+        train(config("train", *VOC, *voc_folders(tmp_path)))
 
 
 def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
@@ -245,10 +247,11 @@ def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
         image.paste(piece.resize((corners[2] - corners[0] + 1, corners[3] - corners[1] + 1)), (corners[0] - 1, corners[1] - 1))
         image.save(tmp_path / "VOCdevkit" / "VOC2011" / "JPEGImages" / f"{name}.jpg", quality=95)
     scenes = {"year": 2011, "image_set": "Action", "label": "action", "train": "trainval", "test": "null", "truncated": "difficult"}
-    measures = detect(config("train", *VOC, *voc_folders(tmp_path), *(f"data.scenes.{name}={value}" for name, value in scenes.items())))
+    measures = train(config("train", *VOC, *voc_folders(tmp_path), *(f"data.images.{name}={value}" for name, value in scenes.items())))
     assert measures["test/recall"] > 0.8
-    assert measures["train/corloc"] > 0.5
-    assert measures["train_told/corloc"] > 0.8
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["train/corloc"] > 0.5
+    assert results["train_supervised/corloc"] > 0.8
     content = json.loads((tmp_path / "pseudo_labels.json").read_text())
     assert content["info"]["images_dir"] == str(tmp_path / "VOCdevkit" / "VOC2011" / "JPEGImages")
     assert [row["name"] for row in content["categories"]] == ["reading", "running"]
@@ -262,12 +265,12 @@ def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path)
         Image.fromarray(np.asarray(images.image(i))).save(file)
     words = [
         "experiment=wsod_digits",
-        "data=folder_scenes",
-        f"data.scenes.images.path='{tmp_path / 'photos é'}'",
-        "detection.bound=false",
+        "data=folder",
+        f"data.images.path='{tmp_path / 'photos é'}'",
+        "solver.supervised=false",
     ]
     others = ["method.n_init=1", "method.tol=0.01", f"paths.output_dir='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path / 'logs'}'"]
-    detect(config("train", *words, *QUIET, *others))
+    train(config("train", *words, *QUIET, *others))
     found = json.loads((tmp_path / "out" / "pseudo_labels.json").read_text(encoding="utf-8"))
-    train, _ = split_by_class(images.y)
-    assert {image["file_name"] for image in found["images"]} == {f"{images.classes[int(images.y[i])]}/{i:02}.png" for i in train.tolist()}
+    learned, _ = split_by_class(images.y)
+    assert {image["file_name"] for image in found["images"]} == {f"{images.classes[int(images.y[i])]}/{i:02}.png" for i in learned.tolist()}

@@ -6,8 +6,8 @@ import torch
 from torchvision.ops import box_iou
 
 from lvmdc import Candidates, LabelledBoxes
-from lvmdc.vision.datasets import SceneSet
-from lvmdc.vision.detection import unlearned
+from lvmdc.vision.datasets import ImageSet
+from lvmdc.vision.detection import baselines
 
 
 def scenes_and_candidates(seed):
@@ -20,7 +20,7 @@ def scenes_and_candidates(seed):
     counts = rng.integers(3, 9, 12)
     candidates = Candidates(torch.zeros(int(counts.sum()), 1), counts, boxes(counts.sum()))
     truth = LabelledBoxes(np.arange(30) % 12, rng.integers(0, 3, 30), boxes(30), difficult=rng.random(30) < 0.2)
-    return candidates, SceneSet.of_boxes([np.zeros((4, 6), np.uint8)] * 12, ["a", "b", "c"], truth)
+    return candidates, ImageSet([np.zeros((4, 6), np.uint8)] * 12, ["a", "b", "c"], boxes=truth)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -42,11 +42,11 @@ def test_both_guesses_are_what_loops_find(seed, iou):
             first.append(hit[int(box_iou(mine, mine).mean(dim=1).argmax())])
         central += [sum(first) / len(first)]
         random += [sum(all_of_them) / len(all_of_them)]
-    found = unlearned(candidates, scenes, iou)
-    assert found["most central"] == pytest.approx(sum(central) / 3)
+    found = baselines(candidates, scenes, iou)
+    assert found["central"] == pytest.approx(sum(central) / 3)
     assert found["random"] == pytest.approx(sum(random) / 3)
 
 
 def test_nothing_is_said_where_nothing_is_known():
     candidates, scenes = scenes_and_candidates(0)
-    assert unlearned(candidates, SceneSet(scenes.sources, scenes.classes, scenes.labels)) == {}
+    assert baselines(candidates, ImageSet(scenes.sources, scenes.classes, scenes.labels)) == {}

@@ -3,14 +3,11 @@ import pytest
 import torch
 from torchvision.ops import box_iou
 
-from lvmdc import LabelledBoxes
-from lvmdc.vision.datasets import SceneSet, cluttered_digits, digit_scenes, split_scenes
+from lvmdc.vision.datasets import cluttered_digits, digit_scenes
 from lvmdc.vision.datasets.digits import handwritten
 from lvmdc.vision.features import HOG, build_candidates
 from lvmdc.vision.metrics import box_recall
 from lvmdc.vision.proposals import WindowGrid
-
-PICTURE = np.zeros((4, 6), np.uint8)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +62,7 @@ def test_windows_find_nearly_every_digit(scenes):
     assert box_recall(candidates, part.truth) == 1.0
 
 
-def test_the_embedded_digits_of_one_a_image_did_not_change():
+def test_the_embedded_digits_of_one_per_image_did_not_change():
     assert cluttered_digits(per_class=2).digest(3) == "7262a3adb8b0e4a1b212965defa5558dc9339027fcf91d0b6c9ef60c6f7a518f"
 
 
@@ -95,30 +92,7 @@ def test_a_subset_takes_its_boxes_along(scenes):
 
 
 def test_parts_are_disjoint_and_whole_and_folds_differ(scenes):
-    train, test = split_scenes(scenes)
+    train, test = scenes.split()
     assert len(train) == 120
     assert sorted([*train.tolist(), *test.tolist()]) == list(range(200))
-    assert not torch.equal(train, split_scenes(scenes, fold=1)[0])
-
-
-def test_images_that_came_divided_stay_so_and_a_class_must_be_in_both_parts():
-    scenes = SceneSet([PICTURE] * 3, ["cat"], [[1], [1], [-1]], division=[1, 0, 1])
-    assert [part.tolist() for part in split_scenes(scenes)] == [[1], [0, 2]]
-    with pytest.raises(ValueError, match="the training part has no image that shows 'cat'"):
-        split_scenes(SceneSet([PICTURE] * 2, ["cat"], [[-1], [1]], division=[0, 1]))
-    with pytest.raises(ValueError, match="fraction must lie between"):
-        split_scenes(SceneSet([PICTURE] * 2, ["cat"], [[1], [1]]), fraction=1.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"labels": [[1]]}, r"labels must have shape \(2, 1\)"),
-        ({"labels": [[1], [2]]}, "labels must hold 1, 0 and"),
-        ({"labels": [[1], [1]], "truth": LabelledBoxes([2], [0], [[0, 0, 1, 1]])}, "an image or class beyond them"),
-        ({"labels": [[1], [1]], "division": [0]}, "division must have one entry for each of the 2 images"),
-    ],
-)
-def test_what_does_not_fit_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        SceneSet([PICTURE] * 2, ["cat"], **arguments)
+    assert not torch.equal(train, scenes.split(fold=1)[0])
