@@ -16,7 +16,7 @@ P = problem(0)
     ("y", "message"),
     [
         ([0, 1, 2, 0, 1, 2, 0, -1], r"y must hold class indices ≥ 0, but y\[7\] is -1"),
-        ([0, 1, 2], r"y must have shape \(8,\), one class a sample, but it has shape \(3,\)"),
+        ([0, 1, 2], r"y must have shape \(8,\), one class per sample, but it has shape \(3,\)"),
         ([0.5] * 8, "y must hold class indices, but it holds fractions"),
         ([float("nan")] * 8, "y must hold class indices, but it holds fractions"),
     ],
