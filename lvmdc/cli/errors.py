@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lvmdc.cli.config import CONFIGS, register
-from lvmdc.lightning.renamed import renamed_words
+from lvmdc.lightning.renamed import WORDS, renamed_words
 from lvmdc.storage.files import FULL
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,9 @@ def explain(error: BaseException) -> str:
         return f"there is no option {key[1]!r}{hint}"
     key = re.search(r"Key '([^']+)' not in", f"{text} {cause}")
     if key:
+        renamed = [f"{old.rstrip('=.')} is now {new.rstrip('=.')}" for old, new in WORDS.items() if old.startswith(f"{key[1]}.")]
+        if renamed:
+            return f"a configuration file has {key[1]!r}, whose settings have new names: {', '.join(renamed)}"
         return f"a configuration file has {key[1]!r}, but there is no such option{_nearest(key[1], sorted(_options()))}"
     value = re.search(r"Value '(.*)' of type '\w+' could not be converted to (\w+)\s+full_key: (\S+)", f"{text} {cause}")
     if value:

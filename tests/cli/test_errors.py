@@ -67,12 +67,19 @@ def test_a_setting_that_a_class_does_not_have_is_refused_with_those_it_has(confi
         checked(config("train", "+method.CC=1.0"))
 
 
-def test_an_unknown_option_in_a_file_of_the_user_is_refused_with_the_nearest_right_name(config, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("methd:\n  C: 1.0\n", "a configuration file has 'methd', but there is no such option: did you mean 'method'?"),
+        ("disc:\n  J: 1.0\n", "a configuration file has 'disc', whose settings have new names: disc.J is now method.J"),
+    ],
+)
+def test_an_unknown_option_in_a_custom_file_is_refused_with_the_right_name(content, sentence, config, tmp_path):
     (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nmethd:\n  C: 1.0\n")
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{content}")
     with pytest.raises(HydraException) as caught:
         config("train", f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
-    assert "'methd', but there is no such option: did you mean 'method'?" in explain(caught.value)
+    assert explain(caught.value) == sentence
 
 
 def test_what_an_experiment_sets_for_other_methods_is_left_out_and_said(config, caplog):
