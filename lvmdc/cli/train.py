@@ -20,7 +20,7 @@ from sklearn.base import clone
 from tqdm import tqdm
 
 from lvmdc.cli.report import finish, finish_detection, log_class
-from lvmdc.learners import LatentLearner, Supervised
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning.callbacks import ResumeHint
 from lvmdc.lightning.checkpoint import AtomicCheckpointIO, Checkpoint, read_checkpoint, write_content
 from lvmdc.lightning.data import LatentDataModule
@@ -205,7 +205,7 @@ def detect(cfg: DictConfig) -> dict[str, float]:
 def make_detector(cfg: DictConfig) -> Detector:
     """The detector with the configured learner, every setting checked."""
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
-    if isinstance(learner, Supervised):
+    if learner.uses_known_h:
         raise ValueError("method=supervised needs to be told where objects are; detection.bound=true trains that beside another method")
     learner.check_parameters()
     if cfg.solver._target_ != "lvmdc.lightning.ExactModule":

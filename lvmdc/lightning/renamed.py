@@ -15,6 +15,7 @@ TARGETS = {
     "lvmdc.training.augmentation.": "lvmdc.lightning.region_features.",
 }
 KEYS = {"pictures": "images", "n_pictures": "n_images", "for_pictures": "for_images"}
+VALUES = {"cccp": {"full": "exact", "strict": "inexact"}}
 
 
 def renamed(config: Any) -> Any:
@@ -27,7 +28,11 @@ def renamed(config: Any) -> Any:
         return [renamed(value) for value in config]
     if not isinstance(config, dict):
         return config
-    return {KEYS.get(key, key): _target(value) if key == "_target_" else renamed(value) for key, value in config.items()}
+    return {KEYS.get(key, key): _target(value) if key == "_target_" else _value(key, value) for key, value in config.items()}
+
+
+def _value(key: str, value: Any) -> Any:
+    return VALUES.get(key, {}).get(value, value) if isinstance(value, str) else renamed(value)
 
 
 def _target(name: Any) -> Any:

@@ -33,3 +33,8 @@ def test_a_detector_of_version_0_1_predicts(tmp_path):
 def test_a_configuration_of_today_stays_as_it_is():
     config = {"solver": {"_target_": "lvmdc.lightning.ExactModule"}, "data": {"images": {"_target_": "lvmdc.vision.datasets.folder"}}}
     assert renamed(config) == config
+
+
+def test_the_names_of_cccp_in_version_0_1_become_those_of_today():
+    config = {"method": {"_target_": "lvmdc.LSVM", "cccp": "strict"}, "svm": {"cccp": "full"}}
+    assert renamed(config) == {"method": {"_target_": "lvmdc.LSVM", "cccp": "inexact"}, "svm": {"cccp": "exact"}}
