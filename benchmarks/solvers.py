@@ -22,7 +22,7 @@ from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss, Loss
 from lvmdc.solvers import FrankWolfe, ImputedLatents, NSlack, OneSlack, Pegasos, StructuredHinge
-from lvmdc.solvers.cccp import ConvexSolver
+from lvmdc.solvers.w_block import ConvexSolver
 
 SOLVERS = {
     "n_slack": NSlack,

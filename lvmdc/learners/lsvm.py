@@ -111,6 +111,11 @@ class ILSVM(BlockLearner):
 
     It is DISC with P_θ restricted to deltas (Observation 3). A prior of h counts in the start alone: as P_θ ∝ π exp(θ·Φ / T) becomes a
     delta, T → 0, π loses its weight. Of several equally good h', as for every sample of a wrong class, the one that w scores best is taken.
+
+    >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
+    >>> model = ILSVM(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
+    >>> model.predict(Candidates(x, [2, 2]))
+    (tensor([0, 1]), tensor([0, 0]))
     """
 
     def _step_posterior(self) -> float:

@@ -10,8 +10,8 @@
 | where learning starts | `initial.starting_weights`, `likelihood_start.likelihood_posterior` |
 """
 
-from lvmdc.solvers.cccp import CCCP, Descent, EagerCCCP, InexactCCCP
-from lvmdc.solvers.choice import CCCPKind, WSolver, convex_solver, latent_block
+from lvmdc.solvers.cccp import CCCP
+from lvmdc.solvers.choice import CCCPKind, WSolver, latent_block
 from lvmdc.solvers.frank_wolfe import FrankWolfe
 from lvmdc.solvers.initial import Init, starting_weights
 from lvmdc.solvers.lbfgs import lbfgs
@@ -22,29 +22,22 @@ from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.soft import SoftProblem
 from lvmdc.solvers.ssd import ssd, subgradient
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound, with_known
-from lvmdc.solvers.w_block import ConvexSolver, ImputedLatents, Point, Solution, StructuredHinge
+from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 
 __all__ = [
     "CCCP",
     "CCCPKind",
-    "ConvexSolver",
-    "Descent",
-    "EagerCCCP",
     "FrankWolfe",
     "ImputedLatents",
-    "InexactCCCP",
     "Init",
     "NSlack",
     "OneSlack",
     "Pegasos",
-    "Point",
     "PosteriorProblem",
     "SoftProblem",
-    "Solution",
     "StructuredHinge",
     "ThetaBound",
     "WSolver",
-    "convex_solver",
     "latent_block",
     "lbfgs",
     "log_linear_lbfgs",

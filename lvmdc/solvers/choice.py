@@ -37,6 +37,11 @@ def latent_block(
 
     `exact` solves (14) to its tolerance before h* moves (Algorithm 1), `inexact` only as exactly as h* still moves, `eager` moves h* after
     every pass that lowered (13), `self_paced` begins with the easy samples.
+
+    >>> from lvmdc import Candidates, ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> type(latent_block(hinge, "n_slack", "eager", 1e-3, ImputedLatents(hinge, rows=torch.tensor([0, 1])))).__name__
+    'EagerCCCP'
     """
     convex, kind = convex_solver(hinge, solver, seed), current_cccp(cccp)
     if kind == "eager" and not isinstance(convex, NSlack):

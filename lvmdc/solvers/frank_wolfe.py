@@ -34,6 +34,12 @@ class FrankWolfe(NSlack):
         max_iter: the most exact passes in one call.
         seed: of the samples that are drawn.
         block: samples per call of the oracle.
+
+    >>> from lvmdc import Candidates, ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> latents = ImputedLatents(hinge, rows=torch.tensor([0, 1]))
+    >>> round(FrankWolfe(hinge).solve(1 - torch.eye(2), latents, hinge.origin(), tol=1e-6).value, 4)
+    0.5
     """
 
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0, block: int = 16):

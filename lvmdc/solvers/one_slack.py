@@ -84,6 +84,12 @@ class OneSlack(ConvexSolver):
     Args:
         max_iter: the most passes in one call.
         lookahead: the cut is taken at this fraction of the way from the best point to the master's.
+
+    >>> from lvmdc import Candidates, ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> latents = ImputedLatents(hinge, rows=torch.tensor([0, 1]))
+    >>> round(OneSlack(hinge).solve(1 - torch.eye(2), latents, hinge.origin(), tol=1e-9).value, 4)
+    0.5
     """
 
     mixes_scores = True

@@ -35,6 +35,12 @@ class Pegasos(ConvexSolver):
         max_iter: the most epochs in one call.
         seed: of the order in which samples are visited.
         batch: samples in a step.
+
+    >>> from lvmdc import Candidates, ClassBlocks
+    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
+    >>> latents = ImputedLatents(hinge, rows=torch.tensor([0, 1]))
+    >>> round(Pegasos(hinge).solve(1 - torch.eye(2), latents, hinge.origin(), tol=0.02).value, 1)
+    0.5
     """
 
     forgets = True

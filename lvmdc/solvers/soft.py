@@ -23,6 +23,13 @@ class SoftProblem:
     Args:
         start: (T,) replaces P_θ, whose θ then stays, as at the beginning of learning; None: P_θ itself.
         known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
+
+    >>> from lvmdc.distributions import LinearPrediction, LogLinear
+    >>> from lvmdc.losses import ZeroOneLoss
+    >>> bound, flat = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2), torch.zeros(2, 2)
+    >>> problem = SoftProblem(LinearPrediction(flat), LogLinear(flat), bound, torch.tensor([-1]), C=1.0, J=0.1, beta=0.1, temperature=1.0)
+    >>> round(float(problem.value().detach()), 4)  # ¾ − β/2 − (1−β) ¾: P_w over four (y, h), P_θ over two h
+    0.025
     """
 
     def __init__(

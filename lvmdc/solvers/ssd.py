@@ -29,6 +29,14 @@ def ssd(problem: PosteriorProblem, seed: int, epochs: int = 10) -> float:
 
     The first step is 1/λ long, which may be a thousand, so θ is projected onto the ball that must hold
     the optimum: J/2 ‖θ*‖² ≤ F(θ*) + CβH ≤ F(θ_0) + CβH, with H a bound of the self-diversity.
+
+    >>> from lvmdc.distributions import LogLinear
+    >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
+    >>> bound, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
+    >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
+    >>> problem = PosteriorProblem(model, bound, torch.tensor([[1.0], [0.0]]), **settings)
+    >>> ssd(problem, seed=0) > 0.1  # P_θ moves to what is predicted
+    True
     """
     parameters, n = problem.parameters, len(problem.candidates)
     if problem.J <= 0:

@@ -293,6 +293,7 @@ class Progress:
         self.hinge, self.expected_loss, self.latents, self.point = hinge, expected_loss, latents, start
         self.first = self.value = hinge.convex_value(start, expected_loss, latents.mean)
         self.lower = 0.0  # (14) is never negative: Δ ≥ 0
+        self._rounding = rounding(start.scores)
         self.beyond: Point | None = None
         self.beyond_value, self._origin = float("inf"), hinge.value_at_origin(expected_loss)
 
@@ -321,7 +322,7 @@ class Progress:
 
     def enough(self, tol: float, share: float) -> bool:
         """Whether the gap is below tol, below that share of what was gained, or below rounding."""
-        return self.gap <= max(tol, rounding(self.point.scores) * self.value, share * (self.first - self.value))
+        return self.gap <= max(tol, self._rounding * self.value, share * (self.first - self.value))
 
     def solution(self) -> Solution:
         return Solution(self.point, self.value, self.gap, self.beyond)

@@ -7,8 +7,9 @@ from learners.problems import LOSSES, SharedWeights, problem, random_h, random_p
 
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss
-from lvmdc.solvers import Point, StructuredHinge
+from lvmdc.solvers import StructuredHinge
 from lvmdc.solvers.one_slack import line_search
+from lvmdc.solvers.w_block import Point
 
 
 def setting(seed, joint=None, h=None, C=5.0):
