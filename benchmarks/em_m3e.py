@@ -1,6 +1,6 @@
 """Image classification, where the label alone counts: mammals, loss [y≠ŷ], ε = 1e-3, random starts, the five published folds, one core.
 
-The latent SVM by strict, eager and self-paced rounds, DISC, EM and M3E beside each other, and what is published for the first and the
+The latent SVM by inexact, eager and self-paced rounds, DISC, EM and M3E beside each other, and what is published for the first and the
 third. Objectives of different methods, or of different α, are not comparable; those of the latent SVM, of DISC (Observation 1) and of M3E
 with α = ∞ are.
 

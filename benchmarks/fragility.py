@@ -3,7 +3,7 @@
 Prints the mean test loss, the mean and the largest spread (max − min over the four copies) in points, and the mean objective. One test
 image is 0.7 to 0.9 points. Mammals need LVMDC_DATA.
 
-    python benchmarks/fragility.py [digits|mammals] [--C 1 10 30] [--init likelihood] [--cccp full]
+    python benchmarks/fragility.py [digits|mammals] [--C 1 10 30] [--init likelihood] [--cccp exact]
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("data", nargs="?", default="digits", choices=["digits", "mammals"])
     parser.add_argument("--C", type=float, nargs="+", default=[1.0, 10.0, 30.0])
     parser.add_argument("--init", default="likelihood")
-    parser.add_argument("--cccp", default="full")
+    parser.add_argument("--cccp", default="exact")
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -30,7 +30,7 @@ def cpu_seconds(function: Callable[[], object], repeat: int = 1) -> float:
     return (time.process_time() - started) / repeat
 
 
-KINDS = [("n_slack", "eager"), ("n_slack", "strict"), ("n_slack", "full"), ("n_slack", "self_paced"), ("one_slack", "strict")]
+KINDS = [("n_slack", "eager"), ("n_slack", "inexact"), ("n_slack", "exact"), ("n_slack", "self_paced"), ("one_slack", "inexact")]
 COLUMNS = ("objective", "train_error", "test_error", "passes", "milliseconds_a_pass", "seconds", "cost")
 HEAD = f"{'solver':>10}{'cccp':>11}{'objective':>11}{'train %':>9}{'test %':>9}{'passes':>8}{'ms/pass':>9}{'CPU s':>8}{'cost':>7}"
 

@@ -21,7 +21,7 @@ from mammals import Mammals
 from record import record
 
 from lvmdc import LSVM, Candidates, LabelLoss
-from lvmdc.solvers.one_slack import solve_master
+from lvmdc.solvers.cutting_planes import solve_master
 
 C, EPSILON, MOST, SOME = 10.0, 1e-3, 2000, 50
 INF = float("inf")
@@ -109,7 +109,7 @@ def ours(candidates: Candidates, y: torch.Tensor, cccp: str) -> tuple[float, int
 KINDS: dict[str, Callable[[Candidates, torch.Tensor], Callable[[], tuple[float, int]]]] = {
     "plain, packed": lambda c, y: partial(train, Packed(c, y), 6),
     "plain, padded": lambda c, y: partial(train, Padded(c, y), 6, SOME),
-    "lvmdc, n_slack, strict": lambda c, y: partial(ours, c, y, "strict"),
+    "lvmdc, n_slack, inexact": lambda c, y: partial(ours, c, y, "inexact"),
     "lvmdc, n_slack, eager": lambda c, y: partial(ours, c, y, "eager"),
 }
 

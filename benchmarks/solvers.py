@@ -21,15 +21,14 @@ from tqdm import tqdm
 from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss, Loss
-from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, Pegasos, StructuredHinge, Truth
-from lvmdc.solvers.cccp import ConvexSolver
+from lvmdc.solvers import FrankWolfe, ImputedLatents, NSlack, OneSlack, Pegasos, StructuredHinge
+from lvmdc.solvers.w_block import ConvexSolver
 
 SOLVERS = {
     "n_slack": NSlack,
     "one_slack": OneSlack,
     "frank_wolfe": FrankWolfe,
     "pegasos": Pegasos,
-    "frank_wolfe, step of 2013": lambda hinge: FrankWolfe(hinge, step="towards"),
 }
 LOSSES: dict[str, tuple[Loss, bool]] = {  # and whether P_θ is uniform; all mass on h* where it is not
     "LSVM, label": (LabelLoss(), False),
@@ -57,7 +56,7 @@ class Problem:
         rows: list[Row] = []
         for share in SHARES:
             hinge = StructuredHinge(self.candidates, self.y, ClassBlocks(self.n_classes), self.C)
-            truth, solver = Truth(hinge, rows=self.rows), make(hinge)
+            truth, solver = ImputedLatents(hinge, rows=self.rows), make(hinge)
             solver.max_iter = 2000
             began = time.process_time()
             solution = solver.solve(self.losses, truth, hinge.origin(), share * self.C)

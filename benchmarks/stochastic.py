@@ -3,7 +3,7 @@
 The photographs of the mammals in the authors' windows, described by EfficientNet-Lite0, 60/40 by class. Both solvers have the same
 learner, start, tolerance and `cccp=`, and every other setting is what `solver=exact` and `solver=stochastic` have by default. Where h is
 known (Supervised) the problem is convex, and there is but one optimum. Elsewhere where learning ends depends on the h* it meets: with
-`full` rounds every convex problem is solved before h* moves, so that both solvers should meet the same ones; with `strict` rounds, the
+`exact` rounds every convex problem is solved before h* moves, so that both solvers should meet the same ones; with `inexact` rounds, the
 default, and `eager` ones h* moves on a rough w, and even the order of the samples tells where that leads.
 
 - objective: (11) on the training part; by how many percent the stochastic solver's mean is above (+) or below (−) the exact one's.
@@ -15,9 +15,9 @@ default, and `eager` ones h* moves on a rough w, and even the order of the sampl
 - test loss %: with its deviation over the folds. epochs, CPU s: of one fold.
 - agree: the objective within 2 %, and the test losses within one standard deviation of the exact one's.
 
-All takes some four minutes of one core for `strict`, seven for `full`.
+All takes some four minutes of one core for `inexact`, seven for `exact`.
 
-    python benchmarks/stochastic.py [--folds 5] [--C 1 10] [--cccp strict] [--epochs 200]
+    python benchmarks/stochastic.py [--folds 5] [--C 1 10] [--cccp inexact] [--epochs 200]
 """
 
 import argparse
@@ -131,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--C", type=float, nargs="+", default=[1.0, 10.0])
-    parser.add_argument("--cccp", default="strict", choices=["strict", "full", "eager"])
+    parser.add_argument("--cccp", default="inexact", choices=["exact", "inexact", "eager"])
     parser.add_argument("--epochs", type=int, default=200, help="at most; as configs/solver/stochastic.yaml has it")
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,12 +1,20 @@
-"""The learning objective: slack (9), upper bound (10) and regularised objective (11), each term apart."""
+"""The learning objective, equation by equation, and what every learner reports of it.
 
+Expected loss (7) and the two terms of (8) belong to a loss and its samples: `lvmdc.losses.ExpectedLoss` has `expected_loss` (7),
+`expected_at` (H_i(w, θ)) and `diversity` (H_i(θ)). Here are the slack (9), its bound (10) and the objective (11).
+"""
+
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from lvmdc import distributed
 from lvmdc.candidates import Candidates
+from lvmdc.distributions import Conditional
 from lvmdc.inference import best_value, own_class
+from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.segments import segment_max
 
 
@@ -16,7 +24,7 @@ def slack(candidates: Candidates, scores: Tensor, expected_loss: Tensor, y: Tens
     Args:
         scores: (T, K) w·Ψ of every (y, h).
         expected_loss: (T, K) Δ_i(y, h; θ).
-        known: (n,) packed row of the true h where it is known, −1 where not: there the second maximum is its score alone.
+        known: (n,) packed row of the true h where it is known, −1 where not; there the second maximum is the score of that h.
 
     >>> c = Candidates(torch.zeros(2, 1), [2])
     >>> slack(c, torch.tensor([[1.0, 0.0], [0.0, 0.5]]), torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.tensor([0]))
@@ -55,22 +63,49 @@ class Objective:
 
     @property
     def bound(self) -> float:
+        """U(w, θ), the mean of ξ_i − β H_i(θ) (10)."""
         return self.slack - self.beta * self.diversity
 
     @property
     def value(self) -> float:
+        """(11)."""
         return self.w_norm + self.theta_norm + self.C * self.bound
 
     def terms(self) -> dict[str, float]:
-        """What a row of a history shows."""
+        """The columns of a history."""
         shown = {k: v for k, v in asdict(self).items() if k not in ("C", "beta")}
         return {"objective": self.value, **shown, "bound": self.bound}
 
 
-def half_square(parameters: Tensor) -> float:
-    """½‖v‖² in float64.
+def measures(bound: ExpectedLoss, p: Tensor, y_hat: Tensor, rows: Tensor) -> dict[str, float]:
+    """What every learner reports beside its objective, means over the samples of all ranks: the expected loss of the prediction
+    (y_hat, rows), (n,) each, under the posterior p (T,) (8), the class error, and the entropy of the posterior.
+
+    >>> from lvmdc.losses import ZeroOneLoss
+    >>> bound = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2)
+    >>> measures(bound, torch.tensor([0.25, 0.75]), torch.tensor([0]), torch.tensor([1]))
+    {'loss': 0.25, 'error': 0.0, 'entropy': 0.5623351335525513}
+    """
+    c = bound.candidates
+    each = {"loss": bound.expected_at(p, y_hat, rows), "error": y_hat != bound.y, "entropy": Conditional(c, bound.y, p).entropy()}
+    return {name: float(distributed.mean(c, values)) for name, values in each.items()}
+
+
+def half_squares(parameters: nn.Module | Iterable[Tensor]) -> Tensor:
+    """½‖·‖² of tensors, or of all parameters of a module, in float64, differentiable.
+
+    >>> half_squares([torch.tensor([3.0, 4.0])])
+    tensor(12.5000, dtype=torch.float64)
+    """
+    parameters = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
+    squares = [parameter.double().square().sum() for parameter in parameters]
+    return 0.5 * torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+
+
+def half_square(*parameters: Tensor) -> float:
+    """½‖v‖² as a number.
 
     >>> half_square(torch.tensor([3.0, 4.0]))
     12.5
     """
-    return 0.5 * float(parameters.detach().double().square().sum())
+    return float(half_squares(parameter.detach() for parameter in parameters))

@@ -26,7 +26,7 @@ GAP = C * TOL  # the objective that each training is asked for, up to this
 CLOSE = 2 * (2 * GAP) ** 0.5  # (14) is strongly convex: two w within the gap of its optimum are no further apart
 SETTINGS = {"C": C, "tol": TOL, "seed": 3, "solver": "one_slack", "init": "given"}
 # θ follows any w within the gap, and L-BFGS may stop at another kink of the slack: here it meets the same w over any number of ranks.
-STRICT = {"cccp": "strict"}
+STRICT = {"cccp": "inexact"}
 CASES = {
     "LSVM": lambda **others: LSVM(LabelLoss(), **SETTINGS | others),
     "LSVM overlap": lambda **others: LSVM(OverlapLoss(), **SETTINGS | others),

@@ -20,8 +20,9 @@ from lvmdc.chains.w_block import ChainHinge, predict
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.learners import checks
 from lvmdc.learners.base import LatentLearner
+from lvmdc.learners.state import BlockTraining
 from lvmdc.objective import Objective, half_square
-from lvmdc.solvers.w_block import Point, Truth
+from lvmdc.solvers.w_block import ImputedLatents, Point
 
 ChainInit = Literal["cluster", "random", "given"]
 
@@ -85,11 +86,13 @@ class ChainTraining:
         seen = chains.window(learner.window)
         self.hinge = ChainHinge(seen, y, learner.map_, learner.n_classes_, learner.C, self.loss.class_cost, known)
         self.start = starting_states(learner.init, chains, learner.n_states, learner.seed_, given, known)
-        truth = Truth(self.hinge, rows=self.hinge.number(self.start))
+        truth = ImputedLatents(self.hinge, rows=self.hinge.number(self.start))
         self.cccp = chain_block(self.hinge, learner.cccp, learner.C * learner.tol, truth, learner.seed_)
         self.p = self.delta(self.start)
         self.entropy = torch.zeros(len(y), device=y.device)  # (n,) of the posterior, which is a delta at first
         self.extra_passes = 0
+
+    state, load_state = BlockTraining.state, BlockTraining.load_state
 
     @property
     def point(self) -> Point:
@@ -106,7 +109,7 @@ class ChainTraining:
         one = torch.nn.functional.one_hot(h, self.hinge.map.n_states).to(torch.promote_types(chains.features.dtype, torch.float32))
         return one * chains.mask[..., None]
 
-    def delta_at(self, truth: Truth) -> Tensor:
+    def delta_at(self, truth: ImputedLatents) -> Tensor:
         """(n, m, S): the same on h*."""
         assert truth.rows is not None
         return self.delta(self.hinge.joint.h(truth.rows))
@@ -160,7 +163,7 @@ class ChainLearner(LatentLearner):
 
     loss_: HammingLoss  # type: ignore[assignment]
     init: ChainInit  # type: ignore[assignment]
-    cccp: ChainRounds
+    cccp: ChainRounds  # type: ignore[assignment]
     joint = None  # w is shown as (K, D / K)
     _training: ChainTraining
 

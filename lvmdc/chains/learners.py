@@ -40,8 +40,8 @@ class ChainLSVM(ChainLearner):
 
     def _step(self) -> dict[str, float]:
         t = self._training
-        rounded = t.cccp.run(lambda truth: t.expected_loss(t.delta_at(truth)), ROUNDS)
-        t.p = t.delta_at(t.cccp.truth)
+        rounded = t.cccp.run(lambda latents: t.expected_loss(t.delta_at(latents)), ROUNDS)
+        t.p = t.delta_at(t.cccp.latents)
         self.converged_ = rounded.converged
         return {**t.objective().terms(), **t.measures(), "decrease": rounded.decrease, "gap": rounded.gap}
 

@@ -9,11 +9,10 @@ from torch import Tensor
 from lvmdc.chains.viterbi import plane_scores
 from lvmdc.chains.w_block import ChainHinge
 from lvmdc.objective import half_square
-from lvmdc.solvers.cccp import CCCP, LAST, EagerCCCP, LatentBlock
+from lvmdc.solvers.cccp import LAST, EagerCCCP, InexactCCCP, LatentBlock
 from lvmdc.solvers.n_slack.dual import NSlack, Pass
 from lvmdc.solvers.n_slack.kernels import missing, sweeps
-from lvmdc.solvers.one_slack import Solution
-from lvmdc.solvers.w_block import Point, Truth
+from lvmdc.solvers.w_block import ImputedLatents, Point, Solution
 
 STEPS = 10  # pairwise steps for a sequence at a visit
 # The known planes are solved until their gap is this share of what only unknown ones can give, but no further than to this share of
@@ -33,7 +32,7 @@ class ChainNSlack(NSlack):
     >>> from lvmdc.chains import ChainMap, Chains
     >>> chains = Chains(torch.tensor([[1.0], [-1.0]]), [1, 1])
     >>> hinge = ChainHinge(chains, torch.tensor([0, 1]), ChainMap(1, 1, transitions=False), n_classes=2, C=1.0, class_cost=1.0)
-    >>> truth = Truth(hinge, rows=hinge.number(torch.tensor([[0], [0]])))
+    >>> truth = ImputedLatents(hinge, rows=hinge.number(torch.tensor([[0], [0]])))
     >>> round(ChainNSlack(hinge).solve(torch.zeros(2, 1, 1), truth, hinge.origin(), tol=1e-6).value, 4)
     0.25
     """
@@ -44,24 +43,23 @@ class ChainNSlack(NSlack):
         super().__init__(hinge, max_iter, seed)
         self.least = least
 
-    def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
-        return super().solve(expected_loss, truth, start, max(tol, self.least), share)
+    def solve(self, expected_loss: Tensor, latents: ImputedLatents, start: Point, tol: float, share: float = 0.0) -> Solution:
+        return super().solve(expected_loss, latents, start, max(tol, self.least), share)
 
-    def rebase(self, expected_loss: Tensor, truth: Truth) -> None:
-        assert truth.rows is not None  # a start of chains is never a mixture
-        if self.planes is not None:
-            assert self.truth.rows is not None
-            in_use = [self.planes.row[self.planes.used], truth.rows.cpu().numpy(), self.truth.rows.cpu().numpy()]
+    def rebase(self, expected_loss: Tensor, latents: ImputedLatents) -> None:
+        assert latents.rows is not None  # a start of chains is never a mixture
+        if self.started:
+            assert self.latents.rows is not None
+            in_use = [self.planes.row[self.planes.used], latents.rows.cpu().numpy(), self.latents.rows.cpu().numpy()]
             self.hinge.joint.forget_but(np.concatenate(in_use))
         unseen = self.unseen
-        super().rebase(expected_loss, truth)
+        super().rebase(expected_loss, latents)
         worst = max(self.hinge.class_cost, float(expected_loss.amax(dim=2).sum(dim=1).max()))
         self.unseen = min(unseen, float(self.total.sum()) * worst)
 
     def _look_up(self, table: np.ndarray, tensor: Tensor) -> np.ndarray:
         """(n, M): Δ_i(y, h; θ) of every plane; the table is what the states of the sites add to it."""
         p = self.planes
-        assert p is not None
         i, place = p.used.nonzero()
         rows, classes = p.row[i, place], p.cls[i, place]
         h = self.hinge.joint.h(torch.from_numpy(rows)).numpy()  # (P, m)
@@ -77,13 +75,11 @@ class ChainNSlack(NSlack):
             goal: the gap that is asked for.
         """
         hinge, p, total = self.hinge, self.planes, self.total
-        assert p is not None
         order = np.random.default_rng([self.seed, self.rounds]).permutation(len(total))
         work = self.w.reshape(p.n_blocks, -1).astype(p.vectors.dtype)
-        tables = (p.vectors, work, p.vec, p.blk, p.loss, p.alpha, p.count, p.gram, total)
-        self.rounds += sweeps(order, *tables, STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)[0]
+        self.rounds += sweeps(order, p.tables(work, total), STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)[0]
         p.rescale(total)
-        self.w = p.w(self.truth, total)
+        self.w = p.w(self.latents, total)
         point = hinge.at(torch.from_numpy(self.w).to(hinge.chains.device))
         value, where = self._best(point)
         known = self._plane_values(point)
@@ -92,7 +88,7 @@ class ChainNSlack(NSlack):
         found = Pass(
             point=point,
             rows=hinge.impute(point.scores),
-            value=half + augmented - hinge.C * float(point.w @ self.truth.mean),
+            value=half + augmented - hinge.C * float(point.w @ self.latents.mean),
             latent_value=half + augmented - float(total @ hinge.truth_score(point.scores).double().cpu().numpy()),
             dual=self.dual,
         )
@@ -113,7 +109,6 @@ class ChainNSlack(NSlack):
     def _plane_values(self, point: Point) -> np.ndarray:
         """(n, M): w·Ψ + Δ of every plane, 0 where there is none."""
         p = self.planes
-        assert p is not None
         scores = np.zeros(p.row.shape)
         w = point.w.cpu().numpy().reshape(p.n_blocks, -1).astype(p.vectors.dtype)
         plane_scores(p.vectors, w, p.vec, p.blk, p.count, scores)
@@ -141,7 +136,7 @@ class _AtLeast(LatentBlock):
         self.tolerance = max(self.tolerance, SMALLEST * self.tol)
 
 
-class _Strict(_AtLeast, CCCP):
+class _Strict(_AtLeast, InexactCCCP):
     pass
 
 
@@ -149,15 +144,15 @@ class _Eager(_AtLeast, EagerCCCP):
     pass
 
 
-def chain_block(hinge: ChainHinge, rounds: ChainRounds, tol: float, truth: Truth, seed: int) -> LatentBlock:
+def chain_block(hinge: ChainHinge, rounds: ChainRounds, tol: float, latents: ImputedLatents, seed: int) -> LatentBlock:
     """The w block (13) of chains; `tol` is C·ε.
 
     >>> import torch
     >>> from lvmdc.chains import ChainMap, Chains
     >>> hinge = ChainHinge(Chains(torch.tensor([[1.0], [-1.0]]), [1, 1]), torch.tensor([0, 1]), ChainMap(1, 1), 2, 1.0, 1.0)
-    >>> block = chain_block(hinge, "strict", 1e-6, Truth(hinge, rows=hinge.number(torch.tensor([[0], [0]]))), seed=0)
-    >>> round(block.run(lambda truth: torch.zeros(2, 1, 1), max_rounds=10).decrease, 3)
+    >>> block = chain_block(hinge, "strict", 1e-6, ImputedLatents(hinge, rows=hinge.number(torch.tensor([[0], [0]]))), seed=0)
+    >>> round(block.run(lambda latents: torch.zeros(2, 1, 1), max_rounds=10).decrease, 3)
     0.75
     """
     solver = ChainNSlack(hinge, seed=seed, least=LAST * SMALLEST * tol)
-    return (_Eager if rounds == "eager" else _Strict)(hinge, solver, tol, truth)
+    return (_Eager if rounds == "eager" else _Strict)(hinge, solver, tol, latents)

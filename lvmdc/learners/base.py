@@ -1,16 +1,16 @@
-"""What all learners share: the outer loop, prediction, score and the record of how it went."""
+"""What all learners share: the outer loop, prediction, score, history, saving and restoring."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from lvmdc import distributed
@@ -19,21 +19,23 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
-from lvmdc.learners.state import Ended, Resumable, Training
+from lvmdc.learners.state import BlockTraining, Ended
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
-from lvmdc.solvers.choice import Rounds, WSolver
+from lvmdc.losses.expectation import ExpectedLoss
+from lvmdc.solvers.choice import CCCPKind, WSolver, current_cccp
 from lvmdc.solvers.initial import Init, most_probable, starting_weights
 from lvmdc.solvers.likelihood_start import likelihood_posterior
+from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound
 from lvmdc.storage.mapped import memory_budget
 
 BELIEFS = ("likelihood", "prior")  # starts that are distributions of h, of which h* is the most probable
 
 
-class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
+class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
     """Learns w, and what it believes of h, by outer iterations `step()` that `fit` repeats until (11) falls by less than C·ε.
 
-    Constructors only store; what is learned ends in an underscore: `coef_` (K, d), or the w of one's own `joint` map,
-    `objective_`, `history_` (one row an outer iteration), `n_iter_`, `converged_`, `n_classes_`.
+    Constructors only store; what is learned ends in an underscore: `coef_` (K, d), or the w of a custom `joint` map,
+    `objective_`, `history_` (one row per outer iteration), `n_iter_`, `converged_`, `n_classes_`.
 
     Args:
         loss: Δ; the 0/1 loss where not given.
@@ -44,23 +46,35 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
             depends neither on a seed nor on the last digit of the features; `prior`, the most probable h by the prior, of which there must
             be one; `central` (needs boxes), `random`, `uniform` (the mean of all candidates) or `given` (`fit(..., h_init=…)`).
         seed: of everything random.
-        n_init: how many starts, with seeds from `seed` on; the one of lowest objective is kept.
-        max_iter: outer iterations at most; then a ConvergenceWarning says how large the gap is.
+        n_init: the number of starts, with seeds from `seed` on; the one of lowest objective is kept.
+        max_iter: the most outer iterations; then a ConvergenceWarning states the gap.
         solver: of (14): `n_slack`, the fastest; `one_slack`, the cutting plane of the paper; `frank_wolfe`, a few samples at a time; or
             `pegasos`, stochastic subgradients, for a `tol` of some percent.
-        cccp: of (13): `full` solves (14) to its tolerance before h* moves, as in Algorithm 1, so that the end hardly depends on rounding or
-            on the solver; `strict` solves it only as exactly as h* still moves, `eager` moves h* after every pass that lowered (13): both
+        cccp: of (13): `exact`, Algorithm 1, solves (14) to its tolerance before h* moves, so that the end hardly depends on rounding or on
+            the solver; `inexact` solves it only as exactly as h* still moves, `eager` moves h* after every pass that lowered (13): both
             are faster and may end lower, but follow the last digit; `self_paced` begins with the samples that w explains well.
         n_classes: K; one more than the highest y where not given.
-        joint: a joint feature map of one's own; class blocks where not given.
-        memory_budget: bytes for Δ between candidates, and as many for what the solver copies of features on disk; a quarter of what is
+        joint: a custom joint feature map; class blocks where not given.
+        memory_budget: bytes for Δ between candidates, and the same again for the solver's copies of features on disk; a quarter of what is
             free where not given.
         verbose: show a progress bar.
     """
 
-    over_ranks: bool = False  # whether it learns from a set that is divided over the ranks of torch.distributed
+    # What a learner says of itself to those that run it.
+    uses_known_h = False  # needs the h of every training sample
+    supports_ranks = False  # learns from a set that is divided over the ranks of torch.distributed
+    supports_batches = False  # its objective (11) has steps on mini-batches
+    has_theta = False  # P_θ is a model, `model_`, that `begin_theta` makes
+    temperature: float | None = None  # of a P_w that is a distribution over all (y, h); None where it is a delta
+    J: float = 0.0
+    beta: float = 0.0
+    theta_bound: ThetaBound = "slack"
+    conditional: str | nn.Module | None = None
+
     coef_: Tensor
     history_: list[dict[str, float]]
+    model_: Any
+    _training: Any
 
     def __init__(
         self,
@@ -72,7 +86,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         n_init: int = 1,
         max_iter: int = 50,
         solver: WSolver = "n_slack",
-        cccp: Rounds = "full",
+        cccp: CCCPKind = "exact",
         n_classes: int | None = None,
         joint: JointFeatureMap | None = None,
         memory_budget: int | None = None,
@@ -81,6 +95,16 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         self.loss, self.C, self.tol, self.init, self.seed, self.n_init, self.max_iter = loss, C, tol, init, seed, n_init, max_iter
         self.solver, self.cccp = solver, cccp
         self.n_classes, self.joint, self.memory_budget, self.verbose = n_classes, joint, memory_budget, verbose
+
+    @property
+    def learns_theta(self) -> bool:
+        """Whether P_θ has parameters to learn."""
+        return self.has_theta and self.conditional != "uniform"
+
+    @property
+    def needs_outer_iterations(self) -> bool:
+        """Whether its settings ask for what steps on mini-batches do not have."""
+        return False
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -91,7 +115,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         h: ArrayLike | None = None,
         h_init: ArrayLike | None = None,
         prior: ArrayLike | None = None,
-    ) -> LatentLearner:
+    ) -> Self:
         """Learn from samples with outputs y (n,), and h (n,) where the latent variable is known, −1 where it is not.
 
         `prior` (T,) or (T, K) are log weights of h, as in `Candidates(..., prior=…)`, for candidates that have none.
@@ -128,12 +152,15 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
     def begin(
         self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
     ) -> None:
-        """Check everything and make ready for `step`, as `fit` does first."""
+        """Check everything and prepare for `step`, as `fit` does first."""
         if checks.check_candidates(candidates).shard is not None:
             self.check_over_ranks()
         self._training = self._make_training(self.checked(candidates, y, h, h_init, seed))
-        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
+        self._start_history()
         self._begin()
+
+    def _start_history(self) -> None:
+        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
 
     def checked(
         self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
@@ -141,12 +168,10 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         """What any solver learns from, once everything is checked; the sizes of the data are known from then on."""
         self.check_parameters()
         self.seed_ = self.seed if seed is None else seed
-        candidates = checks.check_candidates(candidates).detach()  # learned from as they are: exact solvers need no gradient of them
+        candidates = checks.check_candidates(candidates).detach()  # exact solvers need no gradient of the features
         labels = candidates.outputs(y, self.n_classes)
-        self.n_classes_ = int(distributed.highest(candidates, float(labels.max()))) + 1 if self.n_classes is None else self.n_classes
-        self.n_features_in_ = candidates.n_features
-        self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
-        self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
+        seen = int(distributed.highest(candidates, float(labels.max()))) + 1
+        self._set_sizes(seen if self.n_classes is None else self.n_classes, candidates.n_features)
         check_loss(self.loss_, candidates, labels, self.n_classes_)
         candidates.check_prior(self.n_classes_)
         checks.check_joint(self.joint_, candidates, self.n_classes_)
@@ -158,6 +183,11 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
             i = int((given < 0).nonzero()[0])
             raise ValueError(f"init='given' needs h_init= with a candidate for every sample whose h is unknown, but sample {i} has none")
         return checks.Checked(candidates, labels, known, allowed, given)
+
+    def _set_sizes(self, n_classes: int, n_features: int) -> None:
+        self.n_classes_, self.n_features_in_ = n_classes, n_features
+        self.loss_ = ZeroOneLoss() if self.loss is None else self.loss
+        self.joint_ = ClassBlocks(self.n_classes_) if self.joint is None else self.joint
 
     def step(self) -> dict[str, float]:
         """One outer iteration; its row of the history."""
@@ -194,22 +224,32 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         return most_probable(p, candidates.counts) if self.init in BELIEFS else p
 
     def _make_training(self, samples: checks.Checked) -> Any:
-        """The working parts; a learner whose w block is another makes its own, with what `step` and `begin` read of them."""
-        return Training(self, samples)
+        """The state of a training by CCCP; other learners have another."""
+        return BlockTraining(self, samples)
 
-    @abstractmethod
     def _begin(self) -> None:
-        """Set the first posterior."""
+        """Set the first posterior, where it is not the start."""
 
     @abstractmethod
     def _step(self) -> dict[str, float]:
-        """Advance w and the posterior, set `converged_` and return the terms of the objective and what else is worth a column."""
+        """Advance w and the posterior, set `converged_` and return the terms of the objective and other columns."""
 
     @abstractmethod
     def _conditional(self) -> ConditionalModel:
         """P_θ after learning."""
 
+    def begin_theta(self, candidates: Candidates) -> None:
+        """Make P_θ, `model_`, in the sizes of the candidates; only where `has_theta`."""
+        raise TypeError(f"{type(self).__name__} has no P_θ to learn")
+
+    def theta_problem(self, model: ConditionalModel, bound: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
+        """(16) with this learner's J, β and `theta_bound`, see `PosteriorProblem`; only where `has_theta`."""
+        raise TypeError(f"{type(self).__name__} has no P_θ to learn")
+
     def _known(self, known: Tensor) -> Tensor:
+        if self.uses_known_h and bool((known < 0).any()):
+            i = int((known < 0).nonzero()[0])
+            raise ValueError(f"{type(self).__name__} needs h= with the candidate of every sample, but that of sample {i} is unknown")
         return known
 
     def check_parameters(self) -> None:
@@ -217,7 +257,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         checks.check_positive("tol", self.tol)
         checks.check_choice("init", self.init, get_args(Init))
         checks.check_choice("solver", self.solver, get_args(WSolver))
-        checks.check_choice("cccp", self.cccp, get_args(Rounds))
+        checks.check_choice("cccp", current_cccp(self.cccp, warn=True), get_args(CCCPKind))
         for name in ("max_iter", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
@@ -225,16 +265,15 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
 
     def check_over_ranks(self) -> None:
         """Refuse what cannot be learned over several ranks: a rank may know no more of the others' samples than sums."""
-        name = type(self).__name__
-        if not self.over_ranks:
-            raise ValueError(f"{name} learns in one process; over several ranks there are LSVM, ILSVM, DISC and Supervised")
-        if self.solver != "one_slack" or self.cccp not in ("strict", "full"):
+        if not self.supports_ranks:
+            raise ValueError(f"{type(self).__name__} learns in one process; over several ranks there are LSVM, ILSVM, DISC and Supervised")
+        if self.solver != "one_slack" or current_cccp(self.cccp) not in ("exact", "inexact"):
             raise ValueError(
-                "learning over several ranks needs solver='one_slack' and cccp='strict' or 'full', whose cuts are sums over samples,"
+                "learning over several ranks needs solver='one_slack' and cccp='exact' or 'inexact', whose cuts are sums over samples,"
                 f" but they are {self.solver!r} and {self.cccp!r}"
             )
 
-    # ---- using ---------------------------------------------------------------------------------------------------
+    # ---- predicting ----------------------------------------------------------------------------------------------
 
     def predict(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
         """(y(w), h(w)): classes (n,) and candidate indices (n,) (3)."""
@@ -248,7 +287,7 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
             return self._conditional()(candidates, labels).p
 
     def score(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None) -> float:
-        """1 − mean loss against the truth (y, h); without h, 1 − the share of wrong classes, which is all that can be told then."""
+        """1 − mean loss against the truth (y, h); without h, 1 − the share of wrong classes."""
         y_hat, h_hat = self.predict(candidates)
         labels = candidates.outputs(y, self.n_classes_)
         if h is None:
@@ -271,3 +310,53 @@ class LatentLearner(Resumable, ClassifierMixin, BaseEstimator, ABC):
         given = checks.check_candidates(candidates).n_features
         if given != self.n_features_in_:
             raise ValueError(f"candidates must have {self.n_features_in_} features, as in fit, but they have {given}")
+
+    # ---- saving and restoring ------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned, and all that `step` needs to continue, as tensors and plain data, whatever the number of ranks."""
+        self._check_fitted("state_dict")
+        return {
+            "learner": type(self).__name__,
+            "n_classes": self.n_classes_,
+            "n_features": self.n_features_in_,
+            "coef": self.coef_,
+            "history": [dict(row) for row in self.history_],
+            "converged": self.converged_,
+            "stuck": self.stuck_,
+            "training": self._training.state if isinstance(self._training, Ended) else self._training_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore from `state_dict`: to continue with `step`, after `begin` on the same samples, or, without `begin`, to predict."""
+        if state["learner"] != type(self).__name__:
+            raise ValueError(f"the state is that of {state['learner']}, but this is {type(self).__name__}")
+        begun = hasattr(self, "_training")
+        for name, mine in (("n_classes", "n_classes_"), ("n_features", "n_features_in_")):
+            if begun and state[name] != getattr(self, mine):
+                raise ValueError(f"the state has {name} = {state[name]}, but the data have {getattr(self, mine)}")
+        self._set_sizes(state["n_classes"], state["n_features"])
+        self.coef_, self.history_ = state["coef"], [dict(row) for row in state["history"]]
+        self.n_iter_, self.converged_, self.stuck_ = len(self.history_), state["converged"], state.get("stuck", False)
+        if begun:
+            self._load_training(state["training"])
+
+    def go_on_from(self, last: Self) -> None:
+        """Take over the training of `last`, which differs in C alone and keeps what it has learned; nothing is checked or scored again."""
+        if isinstance(last._training, Ended):
+            raise RuntimeError("the training of `last` went on under another C already: call begin and load_state_dict with its state_dict")
+        state = last.state_dict()
+        self.load_state_dict(state)
+        self._training, last._training, self.seed_ = last._training, Ended(state["training"]), last.seed_
+        self._start_history()
+        self._training.change_C(self.C, self.C * self.tol)
+
+    def _training_state(self) -> dict[str, Any]:
+        return self._training.state() | {"samples": distributed.n_samples(self._training.candidates), "seed": self.seed_}
+
+    def _load_training(self, state: dict[str, Any]) -> None:
+        n = distributed.n_samples(self._training.candidates)
+        if state["samples"] != n:
+            raise ValueError(f"the state was learned from {state['samples']} samples, but there are {n}")
+        self._training.load_state(state)
+        self.seed_ = state["seed"]

@@ -1,4 +1,4 @@
-"""What a learner refuses at its door: one clear sentence before any work."""
+"""What a learner refuses before any work, each with one clear sentence."""
 
 import math
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from lvmdc.segments import segment_sum
 
 @dataclass(frozen=True)
 class Checked:
-    """Samples that can be learned from: y (n,), packed rows (n,) of h where it is `known` and of where h is to `start`, −1 where nothing
-    is said, and which candidates (T,) the class of their sample has."""
+    """Samples that can be learned from: y (n,), packed rows (n,) of the `known` h and of the given `start`, −1 where there is none, and
+    which candidates (T,) the class of their sample is `allowed`."""
 
     candidates: Candidates
     y: Tensor
@@ -76,7 +76,7 @@ def check_joint(joint: JointFeatureMap, candidates: Candidates, n_classes: int) 
 
 
 def check_allowed(allowed: Tensor, candidates: Candidates, y: Tensor) -> Tensor:
-    """Refuse a sample whose class y has none of its candidates; `allowed` (T,) says which it has."""
+    """Refuse a sample whose class y has none of its candidates, by `allowed` (T,)."""
     none = (segment_sum(allowed.double(), candidates.counts) == 0).nonzero().flatten()
     if len(none):
         i = int(none[0])
@@ -90,7 +90,7 @@ def check_latents(h: ArrayLike | None, candidates: Candidates, allowed: Tensor, 
         return torch.full_like(candidates.counts, -1)
     index = as_tensor(h).to(candidates.device)
     if index.shape != (len(candidates),):
-        raise ValueError(f"{name} must have shape ({len(candidates)},), one candidate a sample, but it has shape {tuple(index.shape)}")
+        raise ValueError(f"{name} must have shape ({len(candidates)},), one candidate per sample, but it has shape {tuple(index.shape)}")
     if index.is_floating_point():
         raise ValueError(f"{name} must hold integers, candidate indices or −1 where unknown, but it is {index.dtype}")
     index = index.long()

@@ -20,8 +20,9 @@ from lvmdc.learners import checks
 from lvmdc.learners.base import BELIEFS
 from lvmdc.learners.lsvm import BlockLearner
 from lvmdc.losses import Loss
-from lvmdc.objective import Objective
-from lvmdc.solvers.choice import Rounds, WSolver
+from lvmdc.losses.expectation import ExpectedLoss
+from lvmdc.objective import Objective, half_square
+from lvmdc.solvers.choice import CCCPKind, WSolver
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import lengthen, log_linear_lbfgs
@@ -29,12 +30,12 @@ from lvmdc.solvers.ssd import ssd
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound, with_known
 
 ThetaSolver = Literal["lbfgs", "ssd"]
-COOLING = 2 / 3  # of β, an outer iteration
-THETA_TOL = 1.0  # the θ block is solved to this share of the tolerance of the w block
+COOLING = 2 / 3  # β falls by a third in an outer iteration, so that an annealed one is back at 0.1 after seven from 2
+THETA_TOL = 1.0  # the θ block is solved to this share of the tolerance of the w block: both then end learning together
 
 
 class Within(ConditionalModel):
-    """Another model's P_θ over those candidates alone that class y has by the joint feature map of P_w.
+    """Another model's P_θ over only those candidates that class y has by the joint feature map of P_w.
 
     >>> Within(Uniform(), ClassBlocks(1))(Candidates(torch.eye(2), [2]), [0]).p
     tensor([0.5000, 0.5000])
@@ -63,22 +64,25 @@ class DISC(BlockLearner):
     Args:
         J: weight of ‖θ‖² in (11). The larger it is, the closer P_θ stays to the prior of h, uniform where there is none.
         beta: β of the dissimilarity coefficient (2), in (0, 1).
-        anneal: β of the θ block in the first outer iteration, if that is more; it falls by a third an iteration until it is `beta`. A large
-            β keeps P_θ flat while w is poor; learning ends with `beta` in any case.
+        anneal: β of the θ block in the first outer iteration, if that is more; it falls by a third per iteration until it is `beta`. A
+            large β keeps P_θ flat while w is poor; learning ends with `beta` in any case.
         theta_bound: what the θ block minimises, the expected loss of the prediction (`prediction`, (15)) or its bound (`slack`, (16)).
             With `slack` every step lowers (11); with `prediction` every block lowers its own objective, and P_θ learns more.
         theta_solver: `lbfgs`, or `ssd`, Algorithm 2.
-        conditional: P_θ: `log_linear`, `uniform` (nothing is learned of h: P_θ is the prior), or a module that maps features (T, d') to
+        conditional: P_θ: `log_linear`, `uniform` (P_θ is the prior, and learns nothing), or a module that maps features (T, d') to
             scores (T, K), of which a copy is trained.
         joint_phi: a joint feature map for Φ; `joint` where not given.
 
-    >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])  # two samples, of which the first candidate tells the class
+    >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])  # two samples; the first candidate of each shows its class
     >>> model = DISC(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
     >>> model.predict(Candidates(x, [2, 2]))
     (tensor([0, 1]), tensor([0, 0]))
     >>> round(model.objective_, 2)
     0.43
     """
+
+    has_theta = supports_batches = True
+    model_: ConditionalModel
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class DISC(BlockLearner):
         n_init: int = 1,
         max_iter: int = 50,
         solver: WSolver = "n_slack",
-        cccp: Rounds = "full",
+        cccp: CCCPKind = "exact",
         anneal: float = 0.0,
         theta_bound: ThetaBound = "prediction",
         theta_solver: ThetaSolver = "lbfgs",
@@ -123,18 +127,23 @@ class DISC(BlockLearner):
         if isinstance(self.conditional, nn.Module) or self.theta_solver != "lbfgs":
             raise ValueError("learning over several ranks needs a log-linear or uniform conditional= and theta_solver='lbfgs'")
 
+    @property
+    def needs_outer_iterations(self) -> bool:
+        """Whether β cools down, or Algorithm 2 is to be followed."""
+        return self.anneal > self.beta or self.theta_solver != "lbfgs"
+
     def begin_theta(self, candidates: Candidates) -> None:
         """θ = 0, or the first weights of a network, in the sizes of the candidates."""
         self.model_ = self._make_conditional(self._zero_theta(candidates))
 
     def _begin(self) -> None:
         self.begin_theta(self._training.candidates)
-        self._believed: Tensor | None = None  # the scores of P_θ, where they are at hand
-        self._solved: tuple[float, float, float] | None = None  # the θ block that θ is the answer of: C, J, β,
+        self._theta_scores: Tensor | None = None  # the scores of P_θ, where they are known
+        self._solved: tuple[float, float, float] | None = None  # the θ block that θ solves: C, J, β,
         self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on
         self._refresh()
-        if self.init in BELIEFS and self.conditional != "uniform":
-            # The first w learns under what the start believes of h, not under a P_θ that has learned nothing yet.
+        if self.init in BELIEFS and self.learns_theta:
+            # The first w learns under what is believed at the start, not under a P_θ that has learned nothing yet.
             self._training.p = self._training.belief
 
     @property
@@ -157,7 +166,7 @@ class DISC(BlockLearner):
         return self._within(LogLinear(theta, self.joint_phi_))
 
     def _within(self, model: ConditionalModel) -> ConditionalModel:
-        """Only a joint map of one's own may lack candidates; used as Φ too, it says so itself."""
+        """Only a custom joint map may lack candidates; used as Φ too, it gives them the score −inf itself."""
         says_so = isinstance(model, LogLinear) and model.joint is self.joint
         return model if self.joint is None or says_so else Within(model, self.joint)
 
@@ -166,14 +175,13 @@ class DISC(BlockLearner):
         return super().state_dict() | {"theta": dict(self.model_.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave: to go on with `step`, after `begin` on the same samples, or, without it, to predict."""
         super().load_state_dict(state)
         if not hasattr(self, "model_"):
             self.model_ = self._make_conditional(state["theta"].get("theta", state["theta"].get("model.theta")))
         self.model_.load_state_dict(state["theta"])
 
     def go_on_from(self, last: Self) -> None:
-        self._solved, self._solved_for, self._believed = None, (), last._believed
+        self._solved, self._solved_for, self._theta_scores = None, (), last._theta_scores
         super().go_on_from(last)
 
     def _training_state(self) -> dict[str, Any]:
@@ -181,15 +189,16 @@ class DISC(BlockLearner):
 
     def _load_training(self, state: dict[str, Any]) -> None:
         super()._load_training(state)
-        self._believed = None  # θ is loaded later
-        self._solved, self._solved_for = None if state["solved"] is None else tuple(state["solved"]), self._of_w()
+        self._theta_scores = None  # θ is loaded later
+        solved = state.get("solved")
+        self._solved, self._solved_for = None if solved is None else tuple(solved), self._of_w()
 
     def _refresh(self, scores: Tensor | None = None) -> None:
-        """The posterior of θ as it stands; its scores (T,) may be at hand."""
+        """The posterior of the current θ, of which the scores (T,) may be known."""
         t = self._training
         with torch.no_grad():
-            self._believed = self.model_.scores(t.candidates, t.y) if scores is None else scores
-            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._believed).exp(), t.bound, t.known)
+            self._theta_scores = self.model_.scores(t.candidates, t.y) if scores is None else scores
+            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._theta_scores).exp(), t.bound, t.known)
 
     def _objective(self) -> Objective:
         return self._training.objective(self.beta, self._theta_norm())
@@ -205,15 +214,13 @@ class DISC(BlockLearner):
         return row
 
     def _step_posterior(self) -> float:
-        if not list(self.model_.parameters()):
-            return 0.0
         t, settings = self._training, (self.C, self.J, self._annealed_beta)
-        if self._solved == settings and self._stands():
+        if not list(self.model_.parameters()) or (self._solved == settings and self._unchanged()):
             return 0.0
         problem = self._theta_problem()
         if self.theta_solver == "lbfgs":
             tol, linear = THETA_TOL * t.cccp.tolerance, self.model_.linear
-            gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol, self._believed)
+            gained = lbfgs(problem, tol) if linear is None else log_linear_lbfgs(problem, linear, tol, self._theta_scores)
             self._solved, self._solved_for = settings, self._of_w()
         else:
             gained = ssd(problem, seed=self.seed_ + self.n_iter_)
@@ -223,7 +230,7 @@ class DISC(BlockLearner):
         return gained
 
     def _follow_C(self, growth: float) -> None:
-        linear, scores, longer = self.model_.linear, self._believed, 0.0
+        linear, scores, longer = self.model_.linear, self._theta_scores, 0.0
         if linear is not None and scores is not None:
             longer = lengthen(self._theta_problem(), linear, growth, scores)
             self._refresh(longer * scores)
@@ -234,18 +241,21 @@ class DISC(BlockLearner):
         t = self._training
         return PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
 
+    def theta_problem(self, model: ConditionalModel, bound: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
+        return PosteriorProblem(model, bound, scores, self.J, C, self.beta, self.theta_bound, known)
+
     def _of_w(self) -> tuple[Tensor, ...]:
         """All that the θ block depends on w by: what it predicts, or, with `slack`, w itself."""
         point = self._training.point
         return best(self._training.candidates, point.scores) if self.theta_bound == "prediction" else (point.w,)
 
-    def _stands(self) -> bool:
-        """Whether the θ block still asks what θ was last solved for, on all ranks."""
+    def _unchanged(self) -> bool:
+        """Whether the θ block is the one that θ solves, on all ranks."""
         moved = any(not torch.equal(a, b) for a, b in zip(self._solved_for, self._of_w(), strict=True))
         return distributed.highest(self._training.candidates, float(moved)) == 0
 
     def _theta_norm(self) -> float:
-        return 0.5 * self.J * sum(float(p.detach().double().square().sum()) for p in self.model_.parameters())
+        return self.J * half_square(*self.model_.parameters())
 
     @property
     def theta_(self) -> Tensor:

@@ -12,20 +12,19 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import ClassFirst, MarginalPrediction, MinEntropyPrediction
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.learners import checks
-from lvmdc.learners.likelihood import SoftLearner
+from lvmdc.learners.likelihood import LogLinearLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import quasi_newton
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior
 from lvmdc.solvers.linear import Regularised
-from lvmdc.solvers.one_slack import Solution
-from lvmdc.solvers.w_block import Point
+from lvmdc.solvers.w_block import Point, Solution
 
 Decision = Literal["marginal", "joint"]
 
 
-class EM(SoftLearner):
+class EM(LogLinearLearner):
     """½‖w‖² + C/n Σ_i −log P_w(y_i | x_i), P_w(y, h | x) ∝ π(h | x, y) exp(w·Ψ(x, y, h)), by expectation maximisation.
 
     The E step takes p_i(h) = P_w(h | x_i, y_i), at first the start that `init` names; the M step lowers the convex
@@ -34,15 +33,12 @@ class EM(SoftLearner):
     part of learning and of `predict_latent_proba`, while (y, h) is predicted by w alone, since π need not be known of new samples.
     Where h_i is known, the likelihood is that of (y_i, h_i). The loss is not learned from: it measures, in `score` and the history.
 
-    What it takes beyond `LatentLearner`:
-
-    Args:
+    Args (the others are those of `LatentLearner`):
         decision: how (y, h) is predicted: `marginal`, the class of highest P_w(y | x), then its best h, or `joint`, the best pair (3).
 
     `history_` has, beside the columns of the others, `nll`, the mean of −log P_w(y_i | x_i), and `gradient`, the norm of the objective's.
     Its `gap` bounds how far the M step was from its optimum.
 
-    >>> import torch
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
     >>> model = EM(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
     >>> model.predict(Candidates(x, [2, 2]))
@@ -93,6 +89,6 @@ class EM(SoftLearner):
 
     def _terms(self) -> dict[str, float]:
         t = self._training
-        # At its own posterior the bound touches the objective, and has its gradient.
+        # At its own posterior the bound equals the objective, and has its gradient.
         gradient = Regularised(t.space, self._convex(), self.C).gradient(t.point)
-        return {"w_norm": half_square(t.point.w), "nll": t.mean(t.point.scores), "gradient": float(gradient.norm())}
+        return {"w_norm": half_square(t.point.w), "nll": t.mean(t.risk.each(t.point.scores)), "gradient": float(gradient.norm())}

@@ -1,4 +1,4 @@
-"""LSVM, ILSVM and the supervised bound."""
+"""The latent SVM (LSVM), the iterative latent SVM (ILSVM), and the structural SVM with known h (Supervised)."""
 
 from abc import abstractmethod
 from typing import Self
@@ -7,63 +7,57 @@ import torch
 from torch import Tensor
 
 from lvmdc import distributed
-from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.inference import best, own_class
 from lvmdc.learners.base import LatentLearner
+from lvmdc.learners.state import BlockTraining
 from lvmdc.objective import Objective
 from lvmdc.segments import segment_argmax, segment_max
 
-# Block coordinate descent: w by CCCP under a fixed posterior, then the posterior under a fixed w.
-
-MAX_ROUNDS = 100  # CCCP rounds in one outer iteration at most
-# After another C both blocks have far to go: w is not led to the end of a posterior that is about to move.
-PATH_ROUNDS = 3
+ROUNDS = 5  # of CCCP in an outer iteration of LSVM, so that a killed training loses little
+MAX_ROUNDS = 100  # the most of CCCP in an outer iteration of the others; a limit that is hardly ever met
+PATH_ROUNDS = 3  # the same after another C: both blocks have far to go, and an exact w for a posterior about to move is in vain
 
 
 class BlockLearner(LatentLearner):
-    """An outer iteration is the w block (13), then the posterior block; learning stops when together they gain less than C·ε."""
+    """Block coordinate descent: an outer iteration is the w block (13), then the posterior block; learning stops when together they gain
+    less than C·ε."""
 
-    over_ranks = True
+    supports_ranks = True
     _rounds = MAX_ROUNDS
 
     @abstractmethod
     def _step_posterior(self) -> float:
         """The posterior block; what it gained of its own objective."""
 
-    @abstractmethod
-    def _objective(self) -> Objective: ...
+    def _objective(self) -> Objective:
+        return self._training.objective()
 
     def go_on_from(self, last: Self) -> None:
         super().go_on_from(last)
         self._rounds = PATH_ROUNDS
-        self._follow_C(self.C / last.C)  # w stands at what was best for another C, so that the posterior has the more to gain
+        self._follow_C(self.C / last.C)  # w is the best for another C, so that the posterior has the more to gain
 
     def _follow_C(self, growth: float) -> None:
-        """The posterior after C grew by a factor, before w did anything: that need not be exact."""
+        """The posterior after C grew by a factor, before w changes: that need not be exact."""
         self._step_posterior()
 
     def _step(self) -> dict[str, float]:
         t = self._training
         expected_loss = t.expected_loss()
-        w_block = t.cccp.run(lambda truth: expected_loss, self._rounds)
+        w_block = t.cccp.run(lambda latents: expected_loss, self._rounds)
         gained = self._step_posterior()
         decrease = w_block.decrease + gained
         if w_block.converged and gained > 0:
             t.cccp.expect(gained)  # what the losses of another posterior let w gain is of the same order
-        # A w block that has converged has nothing left to do where the posterior asks for the same losses, as when Δ does not depend on h.
+        # A w block that has converged has nothing left to do where the posterior gives the same losses, as when Δ does not depend on h.
         same = distributed.highest(t.candidates, float(not torch.equal(expected_loss, t.expected_loss()))) == 0
         over = decrease <= t.cccp.tolerance or same
         self.converged_, self.stuck_ = w_block.converged and over, w_block.stuck and over
         row = {**self._objective().terms(), **t.measures()}
         return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}
-
-
-# The latent structural SVM, adapted to losses that depend on h as in section 6.1.
-
-ROUNDS = 5  # of CCCP in an outer iteration, so that a killed training loses little
 
 
 class Imputed(ConditionalModel):
@@ -87,7 +81,7 @@ class Imputed(ConditionalModel):
 class LSVM(LatentLearner):
     """½‖w‖² + C/n Σ_i ξ_i, where ξ_i measures the loss from h*_i = argmax_h w·Ψ(x_i, y_i, h): CCCP.
 
-    For a loss of the label alone this is Algorithm 1. For others, h*_i also stands for the truth in Δ(y_i, h*_i, y, h), and learning
+    For a loss of the label alone this is Algorithm 1. For others, h*_i is also the true h in Δ(y_i, h*_i, y, h) (section 6.1), and learning
     ends when that objective can no longer be lowered. An outer iteration is a few rounds. A prior of h counts in the start alone.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
@@ -96,23 +90,18 @@ class LSVM(LatentLearner):
     (tensor([0, 1]), tensor([0, 0]))
     """
 
-    over_ranks = True
-
-    def _begin(self) -> None:
-        """The posterior starts where h* does."""
+    supports_ranks = supports_batches = True
+    _training: BlockTraining
 
     def _step(self) -> dict[str, float]:
         t = self._training
-        rounded = t.cccp.run(lambda truth: t.expected_loss_of(truth.p.to(t.p)), ROUNDS)
-        t.p = t.cccp.truth.p.to(t.p)
-        self.converged_, self.stuck_ = rounded.converged, rounded.stuck
-        return {**t.objective().terms(), **t.measures(), "decrease": rounded.decrease, "gap": rounded.gap}
+        done = t.cccp.run(lambda latents: t.expected_loss(latents.p.to(t.p)), ROUNDS)
+        t.p = t.cccp.latents.p.to(t.p)
+        self.converged_, self.stuck_ = done.converged, done.stuck
+        return {**t.objective().terms(), **t.measures(), "decrease": done.decrease, "gap": done.gap}
 
     def _conditional(self) -> ConditionalModel:
         return Imputed(self.coef_, self.joint_)
-
-
-# The iterative latent SVM: DISC with P_θ restricted to deltas (Observation 3).
 
 
 class ILSVM(BlockLearner):
@@ -120,21 +109,14 @@ class ILSVM(BlockLearner):
 
         ½‖w‖² + C/n Σ_i max_{y,h} [w·Ψ(x_i, y, h) + Δ(y_i, h'_i, y, h)] − max_h w·Ψ(x_i, y_i, h)
 
-    A prior of h counts in the start alone: as P_θ ∝ π exp(θ·Φ / T) becomes a delta, T → 0, π loses its weight.
-    Where several h' are as good, as they all are for a sample whose class is predicted wrongly, the one that w scores best is taken.
+    It is DISC with P_θ restricted to deltas (Observation 3). A prior of h counts in the start alone: as P_θ ∝ π exp(θ·Φ / T) becomes a
+    delta, T → 0, π loses its weight. Of several equally good h', as for every sample of a wrong class, the one that w scores best is taken.
 
-    >>> from lvmdc import Candidates
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
     >>> model = ILSVM(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
     >>> model.predict(Candidates(x, [2, 2]))
     (tensor([0, 1]), tensor([0, 0]))
     """
-
-    def _begin(self) -> None:
-        """The posterior starts where h* does."""
-
-    def _objective(self) -> Objective:
-        return self._training.objective()
 
     def _step_posterior(self) -> float:
         t = self._training
@@ -146,40 +128,20 @@ class ILSVM(BlockLearner):
         least = segment_max(-loss, t.candidates.counts)[t.candidates.sample]
         rows = segment_argmax(score.masked_fill(-loss < least, -torch.inf), t.candidates.counts)
         t.p = t.delta(torch.where(t.known >= 0, t.known, rows))
-        after = t.bound.expected_at(t.p, y_hat, predicted)
-        return self.C * t.mean(before - after)
+        return self.C * t.mean(before - t.bound.expected_at(t.p, y_hat, predicted))
 
     def _conditional(self) -> ConditionalModel:
         return Imputed(self.coef_, self.joint_)
 
 
-# The fully supervised structural SVM: h is known for every sample.
-
-
 class Supervised(LSVM):
-    """½‖w‖² + C/n Σ_i max_{y,h} [w·Ψ(x_i,y,h) + Δ(y_i,h_i,y,h)] − w·Ψ(x_i,y_i,h_i): convex, the bound that weak supervision is measured by.
+    """½‖w‖² + C/n Σ_i max_{y,h} [w·Ψ(x_i,y,h) + Δ(y_i,h_i,y,h)] − w·Ψ(x_i,y_i,h_i), with every h_i known: the convex problem that weak
+    supervision is compared with.
 
-    >>> import torch
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
     >>> model = Supervised(C=10.0).fit(Candidates(x, [2, 2]), [0, 1], h=[0, 0])
     >>> model.predict(Candidates(x, [2, 2]))
     (tensor([0, 1]), tensor([0, 0]))
     """
 
-    def fit(
-        self,
-        candidates: Candidates,
-        y: ArrayLike,
-        h: ArrayLike | None = None,
-        h_init: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-    ) -> "Supervised":
-        """Learn from samples whose outputs y (n,) and latent variables h (n,) are known; a prior of h then changes nothing."""
-        super().fit(candidates, y, h, h_init, prior)
-        return self
-
-    def _known(self, known: Tensor) -> Tensor:
-        if bool((known < 0).any()):
-            i = int((known < 0).nonzero()[0])
-            raise ValueError(f"Supervised needs h= with the candidate of every sample, but that of sample {i} is unknown")
-        return known
+    uses_known_h = True

@@ -12,32 +12,29 @@ from torch import Tensor
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ClassFirst, MinEntropyPrediction, Posterior
 from lvmdc.feature_maps import JointFeatureMap
-from lvmdc.learners.likelihood import SoftLearner
+from lvmdc.learners.likelihood import LogLinearLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
 from lvmdc.solvers.bundle import bundle
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
-from lvmdc.solvers.one_slack import Solution
-from lvmdc.solvers.w_block import Point
+from lvmdc.solvers.w_block import Point, Solution
 
 
-class M3E(SoftLearner):
+class M3E(LogLinearLearner):
     """½‖w‖² + C/n Σ_i max_y [Δ(y_i, y) + H_α(y_i) − H_α(y)]: predicts the class of least Rényi entropy H_α of P_w(y, ·| x), by a margin.
 
     H_α(y) = 1/(1−α) · log(Σ_h P_w(y, h | x)^α / Σ_h P_w(y, h | x)), P_w(y, h | x) ∝ exp(w·Ψ(x, y, h)), is low where y is likely and its h
     sure. α = 1 is Shannon's entropy, α = ∞ the latent SVM of the label alone. By the concave–convex procedure: the concave parts are
     replaced by their tangents, which are posteriors of h at two temperatures, and the convex rest is solved by a bundle of cutting planes;
-    w goes on along the same line while the objective itself still falls. At first the start that `init` names stands for the posterior of
-    the true class; a prior of h counts there alone. Where h_i is known, w·Ψ(x_i, y_i, h_i) stands for log Z − H_α(y_i).
+    w goes on along the same line while the objective itself still falls. At first the start that `init` names replaces the posterior of
+    the true class; a prior of h counts there alone. Where h_i is known, w·Ψ(x_i, y_i, h_i) replaces log Z − H_α(y_i).
 
     The margin is Δ between classes. A loss that also depends on h inside a class (`ZeroOneLoss`, `OverlapLoss`) is learned from by its
     `class_cost`, and measures in full in `score` and the history; one that depends on h between classes is refused.
 
-    What it takes beyond `LatentLearner`:
-
-    Args:
+    Args (the others are those of `LatentLearner`):
         alpha: α > 0, the order of the entropy; `math.inf` for the latent SVM.
 
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
@@ -96,4 +93,4 @@ class M3E(SoftLearner):
 
     def _terms(self) -> dict[str, float]:
         t = self._training
-        return {"w_norm": half_square(t.point.w), "slack": t.mean(t.point.scores)}
+        return {"w_norm": half_square(t.point.w), "slack": t.mean(t.risk.each(t.point.scores))}

@@ -28,8 +28,8 @@ def fit_path(
     """A copy of `model` fitted for every C in the order given; w, θ, h* and the planes of the dual go from one to the next.
 
     The dual weights of a sample sum to C/n (14), so that those of another C are a good start once rescaled, and a path costs
-    less than as many fits. Each end is one that a training at that C accepts, but of a problem that is not convex it may be another
-    than from a fresh start: from small C to large h* is settled while the margin is soft. With `n_init` there is a path from each start,
+    less than separate fits. Each end is one that a training at that C accepts, but the problem is not convex, so that it may differ from
+    that of a fresh start: from small C to large, h* is settled while the margin is soft. With `n_init` there is a path from each start,
     and for each C the lowest objective is kept. The column `passes` of the histories counts from the beginning of the path.
 
     >>> from lvmdc import Supervised
@@ -38,7 +38,7 @@ def fit_path(
     [0.375, 0.5]
     """
     if len(C) == 0:
-        raise ValueError("C must hold one value at least, but it is empty")
+        raise ValueError("C must have at least one value, but it is empty")
     candidates = checks.with_prior(candidates, prior)
     found: list[Learner] = []
     steps = tqdm(total=model.n_init * len(C), desc="path", unit="training", disable=not model.verbose)

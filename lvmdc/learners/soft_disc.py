@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lvmdc.candidates import Candidates
-from lvmdc.distributions import Conditional, LinearPrediction, score_dtype
+from lvmdc.distributions import LinearPrediction
 from lvmdc.feature_maps import JointFeatureMap
-from lvmdc.inference import best
 from lvmdc.learners import checks
 from lvmdc.learners.disc import DISC
+from lvmdc.learners.state import Training
 from lvmdc.losses import Loss
-from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import Objective, half_square
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.soft import SoftProblem
 from lvmdc.solvers.w_block import Point
 
-ROUNDS = 5  # of L-BFGS in one outer iteration
+ROUNDS = 5  # of ten iterations of L-BFGS in one outer iteration, so that a killed training loses little
 
 
-@dataclass
-class JointTraining:
-    """The working parts of one training: its samples, where w stands, and the current P_θ as probabilities `p` (T,)."""
+class JointTraining(Training):
+    """w and θ are learned together; `p` is the current P_θ."""
 
-    candidates: Candidates
-    y: Tensor
-    known: Tensor
-    bound: ExpectedLoss
-    start: Tensor
-    point: Point
-    p: Tensor
-    passes: int = 0
+    def __init__(self, learner: SoftDISC, samples: checks.Checked):
+        super().__init__(learner, samples)
+        self.joint, self.passes = learner.joint_, 0
+        w = torch.zeros(self.joint.size(self.candidates), dtype=torch.float64, device=self.candidates.device)
+        self.point = Point(w, self.joint.scores_at_origin(self.candidates))
 
-    @property
-    def belief(self) -> Tensor:
-        """(T,): about h at the start."""
-        return self.start.to(self.p)
+    def go(self, w: Tensor) -> None:
+        """Move w."""
+        self.point = Point(w, self.joint.scores(self.candidates, w))
 
-    def change_C(self, C: float, tol: float) -> None:
-        """Nothing here depends on C."""
+    def state(self) -> dict[str, Any]:
+        return {"w": self.point.w, "p": self.p, "passes": self.passes}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.go(state["w"].to(self.point.w))
+        self.p, self.passes = state["p"].to(self.p), state["passes"]
 
 
 class SoftDISC(DISC):
@@ -54,22 +50,22 @@ class SoftDISC(DISC):
     The objective is the dissimilarity coefficient (2) itself, not a bound of it, and smooth: an outer iteration is some tens of L-BFGS
     iterations, the first with P_θ held at the start that `init` names. With mini-batches, `StochasticModule` learns the same. As the
     temperature T goes to zero P_w becomes the delta of the paper (4). (y, h) is predicted by the argmax in any case. In the
-    history `slack` is the mean of H(P_θ, P_w) − (1−β) H(P_w, P_w), which stands in its place.
+    history `slack` is the mean of H(P_θ, P_w) − (1−β) H(P_w, P_w), which replaces it.
 
-    Args:
+    Args (the others are those of `DISC`):
         beta: β of the dissimilarity coefficient (2), in (0, 1). A small one, as the paper has, rewards a P_w that knows nothing, since
             1 − β is the weight of its own diversity.
         temperature: T. As ½‖w‖² keeps scores small, a T well below 1 makes P_w sharp at less cost.
 
-    The others are those of `DISC`.
-
+    >>> from lvmdc import Candidates
     >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.1], [0.0, 3.0], [0.1, 0.0]])
     >>> model = SoftDISC(C=10.0, seed=2).fit(Candidates(x, [2, 2]), [0, 1])
     >>> model.predict(Candidates(x, [2, 2]))
     (tensor([0, 1]), tensor([0, 0]))
     """
 
-    over_ranks = False
+    supports_ranks = False
+    temperature: float
     _training: JointTraining
 
     def __init__(
@@ -101,61 +97,32 @@ class SoftDISC(DISC):
         super().check_parameters()
         checks.check_positive("temperature", self.temperature)
 
-    # ---- learning ------------------------------------------------------------------------------------------------
-
     def _make_training(self, samples: checks.Checked) -> JointTraining:
-        candidates, y, known = samples.candidates, samples.y, samples.known
-        bound = ExpectedLoss(self.loss_, candidates, y, self.n_classes_, self.memory_budget)
-        start = self.start_posterior(samples)
-        w = torch.zeros(self.joint_.size(candidates), dtype=torch.float64, device=candidates.device)
-        point = Point(w, self.joint_.scores_at_origin(candidates))
-        return JointTraining(candidates, y, known, bound, start, point, start.to(score_dtype(candidates)))
+        return JointTraining(self, samples)
+
+    def _problem(self, p_w: LinearPrediction, start: Tensor | None = None) -> SoftProblem:
+        t = self._training
+        return SoftProblem(p_w, self.model_, t.bound, t.known, self.C, self.J, self.beta, self.temperature, start)
 
     def _step(self) -> dict[str, float]:
         t = self._training
         first = t.passes == 0
         p_w = LinearPrediction(t.point.w, self.joint_)
-        start = t.start.to(score_dtype(t.candidates)) if first else None
-        problem = SoftProblem(p_w, self.model_, t.bound, t.known, self.C, self.J, self.beta, self.temperature, start)
+        problem = self._problem(p_w, t.belief if first else None)
         gained = lbfgs(problem, self.C * self.tol, ROUNDS)
-        w = p_w.w.detach()
-        t.point = Point(w, self.joint_.scores(t.candidates, w))
+        t.go(p_w.w.detach())
         t.passes += 2 * problem.evaluations
         if not first:
             self._refresh()
         self.converged_ = not first and gained <= self.C * self.tol
-        return {**self._objective().terms(), **self._measures(), "decrease": gained, "gap": 0.0}
+        return {**self._objective().terms(), **t.measures(), "decrease": gained, "gap": 0.0}
 
     def _follow_C(self, growth: float) -> None:
         """θ is learned with w."""
 
     def _objective(self) -> Objective:
         t = self._training
-        problem = SoftProblem(nn.Module(), self.model_, t.bound, t.known, self.C, self.J, self.beta, self.temperature)  # type: ignore[arg-type]
         with torch.no_grad():
-            against = problem.against(t.point.scores, t.p).double().mean()
-            diversity = t.bound.diversity(t.p).double().mean()
-        return Objective(half_square(t.point.w), self._theta_norm(), float(against), float(diversity), self.C, self.beta)
-
-    def _measures(self) -> dict[str, float]:
-        t = self._training
-        y_hat, rows = best(t.candidates, t.point.scores)
-        return {
-            "loss": float(t.bound.expected_at(t.p, y_hat, rows).double().mean()),
-            "error": float((y_hat != t.y).double().mean()),
-            "entropy": float(Conditional(t.candidates, t.y, t.p).entropy().double().mean()),
-        }
-
-    # ---- keeping and resuming ------------------------------------------------------------------------------------
-
-    def _training_state(self) -> dict[str, Any]:
-        t = self._training
-        return {"w": t.point.w, "p": t.p, "passes": t.passes, "samples": len(t.candidates), "seed": self.seed_}
-
-    def _load_training(self, state: dict[str, Any]) -> None:
-        t = self._training
-        if state["samples"] != len(t.candidates):
-            raise ValueError(f"the state was learned from {state['samples']} samples, but there are {len(t.candidates)}")
-        w = state["w"].to(t.point.w)
-        t.point, t.p = Point(w, self.joint_.scores(t.candidates, w)), state["p"].to(t.p)
-        t.passes, self.seed_ = state["passes"], state["seed"]
+            against = self._problem(LinearPrediction(t.point.w, self.joint_)).against(t.point.scores, t.p)
+            diversity = t.bound.diversity(t.p)
+        return Objective(half_square(t.point.w), self._theta_norm(), t.mean(against), t.mean(diversity), self.C, self.beta)

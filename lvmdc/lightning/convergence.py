@@ -10,7 +10,7 @@ from lvmdc.learners import ConvergenceWarning
 from lvmdc.lightning.dual import Bounds
 from lvmdc.objective import Objective
 from lvmdc.solvers.cccp import FIRST, FOLLOWING, LAST, SMALL
-from lvmdc.solvers.choice import Rounds
+from lvmdc.solvers.choice import CCCPKind, current_cccp
 
 ENDS = (1 / 2, 3 / 4, 1)  # of all epochs: where the averages that are compared end
 AVERAGES = 4  # as many of them must fit
@@ -137,13 +137,13 @@ class DualEpochs(Epochs):
     """Block coordinate descent as the exact solver goes about it, of which nobody knows beforehand how many epochs a block takes.
 
     In the turn of w, h* is held, at first at the learner's `init`, until the gap of (14) is as small as the exact solver asks for: in the
-    first round what was gained since w = 0, in a later one what the last one gained, or half of the tolerance; with `full` always that.
+    first round what was gained since w = 0, in a later one what the last one gained, or half of the tolerance; with `exact` always that.
     With `eager` it moves as soon as (13) fell by the tolerance. Once (13) is solved so, learning ends, or θ has its turn. It is solved at
     once, or moves by an optimizer until the second half of its turn changed what it minimises by less than the tolerance, or by less than
     a twentieth of all that the turn gained. Learning ends with a turn of each that gained less than the tolerance together.
 
     Args:
-        rounds: of CCCP, `strict`, `full` or `eager`.
+        rounds: the kind of CCCP, `exact`, `inexact` or `eager`.
 
     >>> epochs = DualEpochs(tol=0.01)
     >>> epochs.origin = 1.0
@@ -155,9 +155,9 @@ class DualEpochs(Epochs):
     (True, True)
     """
 
-    def __init__(self, tol: float, rounds: Rounds = "strict"):
+    def __init__(self, tol: float, rounds: CCCPKind = "inexact"):
         super().__init__(tol)
-        self.rounds = rounds
+        self.rounds = current_cccp(rounds)
         self.inner, self.before, self.gained = math.inf, math.inf, 0.0
         self.began: list[float] = []  # what θ minimises, at the beginning of its turn and after every epoch of it; empty in that of w
         self.proven = False
@@ -174,7 +174,7 @@ class DualEpochs(Epochs):
         asked = FIRST * (bounds.origin - bounds.value) if first else self.inner
         # Where h* is random, w = 0 may solve (14), though not (13): then a w met on the way tells h*, below all that (14) can be.
         beyond = (first and value < bounds.dual) or (self.rounds == "eager" and decrease > tolerance)
-        if self.rounds == "full":
+        if self.rounds == "exact":
             asked, beyond = 0.0, beyond and bounds.origin - bounds.dual <= tolerance
         if bounds.gap > max(asked, LAST * tolerance) and not beyond:
             return False

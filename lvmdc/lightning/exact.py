@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import LinearPrediction
-from lvmdc.learners import LatentLearner, Supervised
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 
 
@@ -35,7 +35,7 @@ class ExactModule(LatentModule):
         assert train is not None
         candidates = train.candidates.to(self.device)
         self.learner.n_classes = len(self.data.classes)
-        self.learner.begin(candidates, train.y, h=train.h if isinstance(self.learner, Supervised) else None)
+        self.learner.begin(candidates, train.y, h=train.h if self.learner.uses_known_h else None)
         if self._restored is not None:
             self.learner.load_state_dict(self._restored)
 

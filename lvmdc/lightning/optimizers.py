@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from lvmdc import distributed
 from lvmdc.candidates import Candidates
-from lvmdc.learners import LatentLearner, SoftDISC
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning.sparse import DualAveraging, Norm
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -61,7 +61,7 @@ def default_for_linear_w(parameters: list[nn.Parameter], candidates: Candidates,
     """What suits the objective of the learner, and the norm of w in it."""
     if norm != "l2":
         return default_for_sparse_w(parameters, candidates, learner.C, norm)
-    if isinstance(learner, SoftDISC):
+    if learner.temperature is not None:  # P_w is a distribution
         return default_for_soft_w(parameters, candidates, learner.temperature)
     return default_for_w(parameters, candidates, learner.C)
 

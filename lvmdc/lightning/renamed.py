@@ -40,6 +40,7 @@ WORDS = {
     "detection.bound=": "solver.supervised=",
     "detection.": "solver.",
 }
+VALUES = {"cccp": {"full": "exact", "strict": "inexact"}}
 
 
 def renamed_words(words: list[str]) -> list[str]:
@@ -82,7 +83,11 @@ def _renamed(config: Any) -> Any:
         return config
     if str(config.get("_target_")).endswith(".as_scenes"):  # which made of images of one class each what images are today
         return _renamed(config.get("images", config.get("pictures")))
-    return {KEYS.get(key, key): _target(value) if key == "_target_" else _renamed(value) for key, value in config.items()}
+    return {KEYS.get(key, key): _target(value) if key == "_target_" else _value(key, value) for key, value in config.items()}
+
+
+def _value(key: str, value: Any) -> Any:
+    return VALUES.get(key, {}).get(value, value) if isinstance(value, str) else _renamed(value)
 
 
 def _target(name: Any) -> Any:

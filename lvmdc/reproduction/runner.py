@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 import signal
 import sys
 import time
@@ -23,7 +22,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc.candidates import Candidates, Latent
-from lvmdc.learners import LatentLearner, Supervised, fit_path
+from lvmdc.learners import LatentLearner, fit_path
 from lvmdc.losses import Loss
 from lvmdc.reproduction.plan import tasks
 from lvmdc.reproduction.problem import Problem, loaded
@@ -95,9 +94,8 @@ def _result(
 
 def fit(run: Run, problem: Problem, train: Tensor, **others: Any) -> list[LatentLearner]:
     """The run's learner fitted to the samples `train`, after one for each C before; only a supervised one is told the true candidates."""
-    supervised = issubclass(pkgutil.resolve_name(run.learner), Supervised)
-    h = problem.h[train] if supervised else None
     learner, candidates, y = run.make_learner(**others), problem.candidates.subset(train), problem.y[train]
+    h = problem.h[train] if learner.uses_known_h else None
     return fit_path(learner, candidates, y, [*run.before, learner.C], h) if run.before else [learner.fit(candidates, y, h=h)]
 
 

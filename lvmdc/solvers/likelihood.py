@@ -13,13 +13,13 @@ from lvmdc.distributions import weighted
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.inference import own_class
 from lvmdc.segments import segment_log_softmax, segment_logsumexp, segment_max, segment_softmax, segment_sum
-from lvmdc.solvers.linear import SmoothRisk, finite
+from lvmdc.solvers.linear import Risk, finite
 
 
 def class_prior(candidates: Candidates, joint: JointFeatureMap) -> Tensor | None:
     """(T, K) in float64: log π'(h | x, y), of mean weight one over the candidates that class y has in a sample; None where π is uniform.
 
-    So scaled for each sample and class, π says which h is likely, and nothing of y: at w = 0 a class is as likely as without a prior.
+    Scaled like this for each sample and class, π says which h is likely, and nothing of y: at w = 0 a class is as likely as without it.
 
     >>> from lvmdc.feature_maps import ClassBlocks
     >>> class_prior(Candidates(torch.eye(2), [2], prior=[[0.0, 7.0], [1.0986, 7.0]]), ClassBlocks(2)).exp().round(decimals=2)
@@ -45,12 +45,6 @@ class Likelihood:
     Args:
         known: (n,) packed row of the true h where it is known, −1 where not.
         log_prior: (T, K) log π'(h | x, y), see `class_prior`; None where π is uniform.
-
-    >>> c, scores = Candidates(torch.zeros(2, 1), [2]), torch.zeros(2, 3)
-    >>> for known in (-1, 1):  # 1 of 3 classes, 1 of 6 pairs
-    ...     print(round(float(Likelihood(c, torch.tensor([0]), torch.tensor([known])).each(scores).exp()), 4))
-    3.0
-    6.0
     """
 
     candidates: Candidates
@@ -68,14 +62,9 @@ class Likelihood:
 
 
 @dataclass(frozen=True)
-class ExpectedLikelihood(SmoothRisk):
-    """R = 1/n Σ_i Σ_h p_i(h) · (log p_i(h) − log P_w(y_i, h | x_i)): bounds the mean of −log P_w(y_i | x_i), and meets it where p_i is the
-    posterior. Convex in w.
-
-    >>> c = Candidates(torch.zeros(2, 1), [2])
-    >>> risk = ExpectedLikelihood(c, torch.tensor([0]), torch.tensor([0.25, 0.75]))
-    >>> round(risk.value(torch.zeros(2, 1)), 4), risk.weights(torch.zeros(2, 1)).flatten().tolist()
-    (0.1308, [0.25, -0.25])
+class ExpectedLikelihood(Risk):
+    """R = 1/n Σ_i Σ_h p_i(h) · (log p_i(h) − log P_w(y_i, h | x_i)), convex in w: at least the mean of −log P_w(y_i | x_i), and
+    equal to it where p_i is the posterior.
     """
 
     candidates: Candidates
@@ -109,9 +98,5 @@ def posterior(candidates: Candidates, scores: Tensor, y: Tensor, known: Tensor, 
 
 
 def log_normaliser(candidates: Candidates, scores: Tensor) -> Tensor:
-    """(T, K) → (n,) in float64: log Z = log Σ_{y,h} exp(w·Ψ(x, y, h)).
-
-    >>> log_normaliser(Candidates(torch.zeros(2, 1), [2]), torch.zeros(2, 2)).exp()
-    tensor([4.], dtype=torch.float64)
-    """
+    """(T, K) → (n,) in float64: log Z = log Σ_{y,h} exp(w·Ψ(x, y, h))."""
     return segment_logsumexp(scores.double().logsumexp(dim=1), candidates.counts)

@@ -1,7 +1,7 @@
 """The default start: the posterior of h under the most likely log-linear model of the labels.
 
-At w = 0 every h ties, so learning must start somewhere. A start drawn at random, or one candidate chosen by its place, sends learning
-to an end that depends on the last digit. The likelihood of y with h summed out is smooth: its maximum moves little when the features do.
+At w = 0 every h ties, so learning must start somewhere. From a random start, or one candidate chosen by its place, the end of learning
+depends on the last digit of the features. The likelihood of y with h summed out is smooth: its maximum moves little when the features do.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from lvmdc.inference import own_class
 from lvmdc.segments import segment_sum
 from lvmdc.solvers.lbfgs import inverse
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior, posterior
-from lvmdc.solvers.linear import LinearScores, finite
+from lvmdc.solvers.linear import finite
+from lvmdc.solvers.w_block import LinearScores
 from lvmdc.storage.mapped import take
 
 # These were chosen on digits of seeds 0 and 11 to 16 and on the mammals, test parts included: figures on those are not independent of them.
 ENTROPY = 1 / 3  # of the posterior at the end, as a share of log |H|. Results are flat from 0.15 to 0.5.
 GROWTH = 2.0  # of C from one stage to the next
 RESIDUAL = 0.2  # a stage ends when the gradient is this share of v
-MOST_STAGES, MOST_STEPS = 40, 25  # stages, and L-BFGS steps in a stage
-MEMORY = 20  # curvature pairs of L-BFGS
-BISECTIONS = 12  # between the last two stages
-ROWS = 8192  # candidates from which the covariance is estimated
-DENSE = 4096  # features up to which the whole covariance is used, its diagonal beyond
-SETTLED = 1e-3  # a prior whose entropy is a smaller share of log |H| settles h
-SHRINKAGE = 1.0  # added to the covariance, as a share of its mean variance
+MOST_STAGES, MOST_STEPS = 40, 25  # stages, in which C grows by 2^40, and L-BFGS steps in a stage
+MEMORY = 20  # curvature pairs of L-BFGS, which serve all stages
+BISECTIONS = 12  # between the last two stages: to 1/4096 of their distance
+ROWS = 8192  # candidates from which the covariance is estimated: twice the most features that it is inverted for
+DENSE = 4096  # features up to which the whole covariance is used, of 128 MB then; its diagonal beyond
+SETTLED = 1e-3  # a prior whose entropy is a smaller share of log |H| leaves nothing unknown
+SHRINKAGE = 1.0  # added to the covariance, as a share of its mean variance, so that it is well conditioned
 
 
 def likelihood_posterior(candidates: Candidates, y: Tensor, joint: JointFeatureMap, known: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ def likelihood_posterior(candidates: Candidates, y: Tensor, joint: JointFeatureM
     >>> likelihood_posterior(Candidates(x, [2, 2]), torch.tensor([0, 1]), ClassBlocks(2), torch.tensor([-1, -1])).round(decimals=1)
     tensor([0.9000, 0.1000, 0.9000, 0.1000], dtype=torch.float64)
     """
-    problem = _Problem.of(candidates, y, joint, known)
+    problem = _Problem(candidates, y, joint, known)
     here = problem.origin()
     if problem.most_entropy <= problem.negligible:  # nothing is unknown
         return here.p
@@ -97,29 +98,24 @@ class _Point:
     entropy: float
 
 
-@dataclass(frozen=True)
 class _Problem:
     """The negative log-likelihood in coordinates v."""
 
-    candidates: Candidates
-    y: Tensor
-    known: Tensor
-    coordinates: Coordinates
-    most_entropy: float  # the mean entropy of the prior where h is unknown, log |H| if it is uniform
-    negligible: float  # an entropy that is nothing beside log |H|
-
-    @staticmethod
-    def of(candidates: Candidates, y: Tensor, joint: JointFeatureMap, known: Tensor) -> _Problem:
-        coordinates = ClassCoordinates(candidates, y, joint) if isinstance(joint, ClassBlocks) else Coordinates(candidates, y, joint)
+    def __init__(self, candidates: Candidates, y: Tensor, joint: JointFeatureMap, known: Tensor):
+        self.candidates, self.y, self.known = candidates, y, known
+        self.coordinates = ClassCoordinates(candidates, y, joint) if isinstance(joint, ClassBlocks) else Coordinates(candidates, y, joint)
         allowed = segment_sum(joint.has(candidates, y).double(), candidates.counts)
-        most = float(distributed.mean(candidates, torch.where(known >= 0, 0.0, allowed.log())))
-        known_before = 0.0
-        if coordinates.log_prior is not None:  # log |H| less the entropy of π is the mean of log π', exactly 0 if all weights are equal
-            log_prior = own_class(candidates, coordinates.log_prior, y)
-            weight = posterior(candidates, coordinates.at_origin, y, torch.full_like(known, -1))
-            divergence = segment_sum(weight * log_prior, candidates.counts)
-            known_before = float(distributed.mean(candidates, torch.where(known >= 0, 0.0, divergence)))
-        return _Problem(candidates, y, known, coordinates, most - known_before, SETTLED * most)
+        most = self.mean_unknown(allowed.log())
+        self.negligible = SETTLED * most
+        if self.coordinates.log_prior is not None:  # log |H| less the entropy of π is the mean of log π', 0 if weights are equal
+            log_prior = own_class(candidates, self.coordinates.log_prior, y)
+            weight = posterior(candidates, self.coordinates.at_origin, y, torch.full_like(known, -1))
+            most -= self.mean_unknown(segment_sum(weight * log_prior, candidates.counts))
+        self.most_entropy = most  # of the prior where h is unknown, log |H| if it is uniform
+
+    def mean_unknown(self, values: Tensor) -> float:
+        """The mean of values (n,), 0 where h is known."""
+        return float(distributed.mean(self.candidates, torch.where(self.known >= 0, 0.0, values)))
 
     def origin(self) -> _Point:
         v = torch.zeros(self.coordinates.size, dtype=torch.float64, device=self.candidates.device)
@@ -130,7 +126,7 @@ class _Problem:
 
     def at(self, v: Tensor, scores: Tensor, value: float | None = None) -> _Point:
         p = posterior(self.candidates, scores, self.y, self.known)
-        weights = ExpectedLikelihood(self.candidates, self.y, p).weights(scores)  # its bound touches the likelihood here
+        weights = ExpectedLikelihood(self.candidates, self.y, p).weights(scores)  # its bound equals the likelihood here
         share = len(self.y) / distributed.n_samples(self.candidates)
         slope = distributed.total(self.candidates, share * self.coordinates.transpose(weights))
         return _Point(v, scores, self.value(scores) if value is None else value, slope, p, self.entropy(p))
@@ -178,14 +174,7 @@ def _between(problem: _Problem, before: _Point, after: _Point) -> Tensor:
 
 
 class Coordinates:
-    """Scores as a linear function of v, plus the log-frequency of each class and the prior of h.
-
-    Here v is w: what is known of any joint feature map.
-
-    >>> c = Candidates(torch.eye(2), [1, 1])
-    >>> Coordinates(c, torch.tensor([0, 0]), ClassBlocks(1)).scores(torch.tensor([3.0, 4.0], dtype=torch.float64)).flatten()
-    tensor([3., 4.])
-    """
+    """Scores as a linear function of v, plus the log-frequency of each class and the prior of h. Here v is w, for any joint feature map."""
 
     def __init__(self, candidates: Candidates, y: Tensor, joint: JointFeatureMap):
         self.space = LinearScores(candidates, joint)
@@ -216,19 +205,13 @@ class ClassCoordinates(Coordinates):
     ½‖v‖² then bounds the variance of the scores over all candidates, whatever the scale and the correlation of the features are. The
     covariance is shrunk: its mean variance is added to the diagonal. v_0 is shared by all classes: it says how candidates that hold any
     object differ from those that hold none, which a class with few samples could not learn alone.
-
-    >>> c, y = Candidates(torch.tensor([[1.0], [3.0]]), [1, 1]), torch.tensor([0, 1])
-    >>> coordinates = ClassCoordinates(c, y, ClassBlocks(2))
-    >>> coordinates.scores(torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))  # variance 1, doubled by the shrinkage
-    tensor([[-0.7071,  0.0000],
-            [ 0.7071,  0.0000]], dtype=torch.float64)
     """
 
     def __init__(self, candidates: Candidates, y: Tensor, joint: ClassBlocks):
         super().__init__(candidates, y, joint)
         self.n_classes = joint.n_classes
         features, first = candidates.features, distributed.first_row(candidates)
-        # Evenly spaced candidates of the whole set, the same ones over any number of ranks.
+        # Evenly spaced candidates of the whole set, the same over any number of ranks.
         stride = -(-distributed.n_candidates(candidates) // ROWS)
         rows = take(features, torch.arange(-first % stride, len(features), stride, device=features.device)).double()
         count = distributed.total(candidates, torch.tensor(float(len(rows)), dtype=torch.float64))

@@ -15,14 +15,14 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions.marginal import first_maximum, neg_entropy, neg_entropy_gradient
 from lvmdc.inference import own_class
 from lvmdc.segments import segment_max, segment_sum
-from lvmdc.solvers.linear import finite
+from lvmdc.solvers.linear import Risk, finite
 
 
 @dataclass(frozen=True)
 class MinEntropySlack:
     """ξ_i = max(0, max_y [Δ(y_i, y) + H_α(y_i) − H_α(y)]), with the V of `neg_entropy` max(0, max_y [Δ(y_i, y) + V(y)] − V(y_i)).
 
-    Where h_i is known, w·Ψ(x_i, y_i, h_i) stands for V(y_i): the entropy of the one probability P_w(y_i, h_i | x_i).
+    Where h_i is known, w·Ψ(x_i, y_i, h_i) replaces V(y_i): the entropy of the one probability P_w(y_i, h_i | x_i).
 
     V is the difference of two convex functions of the scores, K and K − V:
 
@@ -35,11 +35,6 @@ class MinEntropySlack:
     Args:
         known: (n,) packed row of the true h where it is known, −1 where not.
         cost: (n, K) Δ(y_i, y).
-
-    >>> c, cost = Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 1.0]])
-    >>> slack = MinEntropySlack(c, torch.tensor([0]), torch.tensor([-1]), cost, alpha=2.0)
-    >>> slack.each(torch.tensor([[0.0, 0.5], [1.0, 0.5]]))
-    tensor([0.6863], dtype=torch.float64)
     """
 
     candidates: Candidates
@@ -96,21 +91,13 @@ class MinEntropySlack:
         return kappa * (total.log() + peak), below * share[sample]
 
 
-class LinearisedSlack:
+class LinearisedSlack(Risk):
     """R = 1/n Σ_i max(0, max_y [Δ(y_i, y) + K(y) − L(y)] + (K − V)(y_i) − N(y_i)), convex in w: `MinEntropySlack` with its concave parts
-    −(K − V)(y) and −K(y_i) replaced by their tangents −L and −N at the scores given. It bounds the slack, and meets it there. For α = ∞ it
-    is that of (14), with N the score of h*_i.
+    −(K − V)(y) and −K(y_i) replaced by their tangents −L and −N at the scores given: at least the slack, and equal to it
+    there. For α = ∞ it is that of (14), with N the score of h*_i.
 
     Args:
-        start: (T,) what stands for ∂V(y_i)/∂s(h) at w = 0, where every h is as good as any other: the first truth. Then R is a bound for
-            α = ∞ only.
-
-    >>> c, cost = Candidates(torch.zeros(2, 1), [2]), torch.tensor([[0.0, 1.0]])
-    >>> slack = MinEntropySlack(c, torch.tensor([0]), torch.tensor([-1]), cost, alpha=2.0)
-    >>> here, there = torch.tensor([[0.0, 0.5], [1.0, 0.5]]), torch.tensor([[1.0, 0.5], [1.0, 0.0]])
-    >>> risk = LinearisedSlack(slack, here)
-    >>> [round(v, 4) for v in (risk.value(here), float(slack.each(here)), risk.value(there), float(slack.each(there)))]
-    [0.6863, 0.6863, 0.6979, 0.3392]
+        start: (T,) replaces ∂V(y_i)/∂s(h) at w = 0, where every h ties: the first belief about h. Then R is a bound for α = ∞ only.
     """
 
     def __init__(self, slack: MinEntropySlack, scores: Tensor, start: Tensor | None = None):
@@ -120,7 +107,7 @@ class LinearisedSlack:
         rest, self._rest = slack.rest(scores)  # (T, K): slope of L
         self._offset = slack.cost - rest + self._sum(self._rest * finite(scores))  # (n, K)
         gradient = neg_entropy_gradient(own, self.candidates.counts, slack.alpha) if start is None else start.double()
-        # Where h is known its score stands for V(y_i), and nothing of K.
+        # Where h is known its score replaces V(y_i), and nothing of K.
         fixed = torch.zeros_like(own, dtype=torch.float64).index_fill(0, slack.known[self.known], 1.0)
         self._truth = torch.where(self.known[self.candidates.sample], fixed, self._own(self._rest) + gradient)  # (T,): slope of N
         convex = slack.convex(own)[0]

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from lvmdc.inference import best
 from lvmdc.objective import half_square
-from lvmdc.solvers.one_slack import Met, Solution, rounding
-from lvmdc.solvers.w_block import Point, StructuredHinge, Truth
+from lvmdc.solvers.w_block import ConvexSolver, ImputedLatents, Point, Progress, Solution, StructuredHinge
 
 CHECK = 1.15  # the average is measured, which costs a pass, when there are this many times the epochs of the last time
+POWER = 3.0  # iterate t counts as t³ in the average, so that the poor early ones soon have no part in it
 
 
-class Pegasos:
+class Pegasos(ConvexSolver):
     """w ← (1 − 1/t) w + C/t (Ψ(x_i, y_i, h*_i) − Ψ(x_i, ŷ_i, ĥ_i)), a batch of samples at a time, (ŷ_i, ĥ_i) the maximum of (9) at w.
 
     (14) is strongly convex of modulus 1, so 1/t is the optimal rate and nothing is left to tune. The answer is the average of the iterates,
@@ -29,50 +29,33 @@ class Pegasos:
     the dual of (14), and so is any mixture of epochs. The best dual value on the line from the mixture so far to the last epoch is kept
     as the lower bound.
 
-    Slow where (14) must be solved well: its gap falls as 1/t. For that it needs neither planes nor a pass before it learns.
+    Slow where (14) must be solved well: its gap falls as 1/t. It needs neither planes nor a pass before it learns.
 
     Args:
-        max_iter: epochs in one call at most.
+        max_iter: the most epochs in one call.
         seed: of the order in which samples are visited.
         batch: samples in a step.
-        average: how much later iterates count in the average, iterate t as t^average.
 
-    >>> from lvmdc import Candidates
-    >>> from lvmdc.feature_maps import ClassBlocks
+    >>> from lvmdc import Candidates, ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
-    >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
-    >>> truth = Truth(hinge, rows=torch.tensor([0, 1]))
-    >>> round(Pegasos(hinge).solve(loss, truth, hinge.origin(), tol=0.02).value, 1)
+    >>> latents = ImputedLatents(hinge, rows=torch.tensor([0, 1]))
+    >>> round(Pegasos(hinge).solve(1 - torch.eye(2), latents, hinge.origin(), tol=0.02).value, 1)
     0.5
     """
 
-    mixes_scores = False
-    begins_anew = True
+    forgets = True
 
-    def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0, batch: int = 8, average: float = 3.0):
+    def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0, batch: int = 8):
         if batch < 1:
             raise ValueError(f"batch must be at least 1, but it is {batch}")
-        if average < 0:
-            raise ValueError(f"average must be at least 0, but it is {average}")
-        self.hinge, self.max_iter, self.seed, self.batch, self.average = hinge, max_iter, seed, batch, average
+        super().__init__(hinge, max_iter)
+        self.seed, self.batch = seed, batch
         self.epochs = 0  # in all calls so far
 
-    def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
-        """Infinite: nothing is known of another (14) before it is solved."""
-        return float("inf")
-
-    def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
-        """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.
-
-        Args:
-            expected_loss: (T, K) Δ_i(y, h; θ).
-            truth: Ψ(x_i, y_i, h*_i).
-            share: also stop when the gap is at most this share of what was gained since `start`.
-        """
+    def solve(self, expected_loss: Tensor, latents: ImputedLatents, start: Point, tol: float, share: float = 0.0) -> Solution:
         hinge = self.hinge
-        value = first = hinge.convex_value(start, expected_loss, truth.mean)
-        point, reachable, met = start, rounding(start.scores), Met(hinge, expected_loss, first)
-        run = _Run(hinge, expected_loss, truth, start, self.average)
+        progress = Progress(hinge, expected_loss, latents, start)
+        run = _Run(hinge, expected_loss, latents, start)
         due = 1
         for epoch in range(1, self.max_iter + 1):
             run.epoch(self._batches(run.counting))
@@ -80,42 +63,39 @@ class Pegasos:
             if epoch < due and epoch < self.max_iter:
                 continue
             due = max(epoch + 1, int(CHECK * epoch))
-            here = hinge.at(run.average.clone())  # which goes on to change in place
+            here = hinge.at(run.average.clone())  # which changes in place later
             run.mix(*run.selected(*hinge.violated(here.scores, expected_loss)))
-            found = hinge.convex_value(here, expected_loss, truth.mean)
-            if found < value:
-                point, value = here, found
-            met.look(here, value)
-            if value - run.lower <= max(tol, reachable * value, share * (first - value)):
+            progress.bound(run.lower)
+            progress.take(here, hinge.convex_value(here, expected_loss, latents.mean))
+            progress.look(here)
+            if progress.enough(tol, share):
                 break
-        return Solution(point, value, value - run.lower, met.point)
+        return progress.solution()
 
     def _batches(self, counting: np.ndarray) -> list[np.ndarray]:
-        """The samples that count in an order of their own for every epoch, cut into batches."""
+        """The samples of positive weight, in another order for every epoch, cut into batches."""
         order = np.random.default_rng([self.seed, self.epochs]).permutation(counting)
         return np.split(order, range(self.batch, len(order), self.batch))
 
     def state(self) -> dict[str, Any]:
-        """How far the order of the samples is: all else is made anew for every (14)."""
         return {"epochs": self.epochs}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up where `state` was taken."""
         self.epochs = state["epochs"]
 
 
 class _Run:
     """One (14): the iterate, its average, and the mixture of epochs with its dual value Σ α l − ½‖w(α)‖²."""
 
-    def __init__(self, hinge: StructuredHinge, expected_loss: Tensor, truth: Truth, start: Point, power: float):
-        self.hinge, self.expected_loss, self.truth, self.power = hinge, expected_loss, truth, power
+    def __init__(self, hinge: StructuredHinge, expected_loss: Tensor, latents: ImputedLatents, start: Point):
+        self.hinge, self.expected_loss, self.latents = hinge, expected_loss, latents
         self.weights = hinge.weights
         self.counting = self.weights.nonzero().flatten().cpu().numpy()
         self.w, self.steps = start.w.clone(), 0
         self.average = torch.zeros_like(self.w)
         self.dual_w, self.dual_loss, self.lower = torch.zeros_like(self.w), 0.0, 0.0  # (14) is never negative: Δ ≥ 0
         self.offsets = hinge.candidates.offsets
-        self.mixture = None if truth.rows is not None else truth.vectors()
+        self.mixture = None if latents.rows is not None else latents.vectors()
 
     def epoch(self, batches: list[np.ndarray]) -> None:
         """A step for each batch, and the dual of all their selections."""
@@ -133,17 +113,17 @@ class _Run:
             towards = len(batches) * hinge.C / n * self.difference(samples, y, packed[row])
             self.steps += 1
             self.w += (towards - self.w) / (self.steps + late)
-            self.average += (1 + self.power) / (self.steps + self.power) * (self.w - self.average)
+            self.average += (1 + POWER) / (self.steps + POWER) * (self.w - self.average)
         if batches:
             self.mix(*self.selected(classes, rows))
 
     def difference(self, samples: Tensor, y: Tensor, rows: Tensor) -> Tensor:
         """(D,): Σ v_i (Ψ(x_i, y_i, h*_i) − Ψ(x_i, y, h)) over some samples."""
         hinge, weights = self.hinge, self.weights[samples]
-        if self.truth.rows is not None:
-            both = torch.cat([hinge.y[samples], y]), torch.cat([self.truth.rows[samples], rows])
+        if self.mixture is None:
+            assert self.latents.rows is not None
+            both = torch.cat([hinge.y[samples], y]), torch.cat([self.latents.rows[samples], rows])
             return hinge.joint.sum(hinge.candidates, *both, torch.cat([weights, -weights]))
-        assert self.mixture is not None
         vectors, blocks = self.mixture
         own = torch.zeros(hinge.size // vectors.shape[1], vectors.shape[1], dtype=torch.float64, device=vectors.device)
         own.index_add_(0, blocks[samples], vectors[samples].double() * weights[:, None])
@@ -152,7 +132,7 @@ class _Run:
     def selected(self, classes: Tensor, rows: Tensor) -> tuple[Tensor, float]:
         """w(α) and Σ α l of the dual weights C/n v_i on one (y, h) of each sample."""
         hinge = self.hinge
-        w = hinge.C * (self.truth.mean - hinge.mean_psi(classes, rows))
+        w = hinge.C * (self.latents.mean - hinge.mean_psi(classes, rows))
         return w, hinge.C * hinge.mean(self.expected_loss[rows, classes])
 
     def mix(self, w: Tensor, loss: float) -> None:

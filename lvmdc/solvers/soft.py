@@ -1,4 +1,4 @@
-"""The dissimilarity of two soft distributions as a problem in w and θ together."""
+"""The dissimilarity (2) of two soft distributions as a problem in w and θ together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from torch import Tensor
 
 from lvmdc.distributions import ConditionalModel, Joint, Prediction
 from lvmdc.losses.expectation import ExpectedLoss
+from lvmdc.objective import half_squares
 from lvmdc.solvers.theta_block import with_known
+
+__all__ = ["SoftProblem", "half_squares"]
 
 
 class SoftProblem:
@@ -18,13 +21,12 @@ class SoftProblem:
     Differentiable in both. As T → 0 P_w is the delta (4), H(P_w, P_w) vanishes and D_i is the paper's H_i(w, θ) − β H_i(θ) (8).
 
     Args:
-        start: (T,) in place of P_θ, which then waits, as at the beginning of learning; None: P_θ itself.
+        start: (T,) replaces P_θ, whose θ then stays, as at the beginning of learning; None: P_θ itself.
         known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
 
     >>> from lvmdc.distributions import LinearPrediction, LogLinear
     >>> from lvmdc.losses import ZeroOneLoss
-    >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
-    >>> bound, flat = ExpectedLoss(ZeroOneLoss(), c, y, 2), torch.zeros(2, 2)
+    >>> bound, flat = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2), torch.zeros(2, 2)
     >>> problem = SoftProblem(LinearPrediction(flat), LogLinear(flat), bound, torch.tensor([-1]), C=1.0, J=0.1, beta=0.1, temperature=1.0)
     >>> round(float(problem.value().detach()), 4)  # ¾ − β/2 − (1−β) ¾: P_w over four (y, h), P_θ over two h
     0.025
@@ -48,11 +50,11 @@ class SoftProblem:
 
     @property
     def parameters(self) -> list[torch.nn.Parameter]:
-        """w, and θ unless it waits."""
+        """w, and θ unless it stays."""
         return [*self.p_w.parameters(), *(self.p_theta.parameters() if self.start is None else ())]
 
     def posterior(self) -> Tensor:
-        """(T,): P_θ(h | x_i, y_i), a delta where h is known; the start where θ waits."""
+        """(T,): P_θ(h | x_i, y_i), a delta where h is known; the start where there is one."""
         if self.start is not None:
             return self.start
         return with_known(self.p_theta.log_prob(self.bound.candidates, self.bound.y).exp(), self.bound, self.known)
@@ -66,7 +68,7 @@ class SoftProblem:
         return self.regulariser() + self.C * risk.double().mean()
 
     def against(self, scores: Tensor, p: Tensor) -> Tensor:
-        """(n,): H(P_θ, P_w) − (1−β) H(P_w, P_w), what stands in the place of the slack, from the scores (T, K) and P_θ (T,)."""
+        """(n,): H(P_θ, P_w) − (1−β) H(P_w, P_w), which replaces the slack, from the scores (T, K) and P_θ (T,)."""
         q = Joint.softmax(self.bound.candidates, scores, self.temperature).p
         p = p.to(q.dtype)
         return self.bound.agreement(p, q) - (1 - self.beta) * self.bound.joint_diversity(q)
@@ -74,14 +76,3 @@ class SoftProblem:
     def regulariser(self) -> Tensor:
         """½‖w‖² + J/2 ‖θ‖²."""
         return half_squares(self.p_w) + self.J * half_squares(self.p_theta)
-
-
-def half_squares(module: torch.nn.Module) -> Tensor:
-    """½ the sum of squares of all parameters of a module, in float64, differentiable.
-
-    >>> from lvmdc.distributions import LinearPrediction
-    >>> float(half_squares(LinearPrediction(torch.tensor([[3.0, 4.0]]))).detach())
-    12.5
-    """
-    squares = [parameter.double().square().sum() for parameter in module.parameters()]
-    return 0.5 * torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)

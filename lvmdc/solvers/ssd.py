@@ -2,12 +2,13 @@
 
 import torch
 
+from lvmdc.objective import half_square
 from lvmdc.solvers.lbfgs import restore
 from lvmdc.solvers.theta_block import PosteriorProblem
 
 
 def subgradient(problem: PosteriorProblem) -> list[torch.Tensor]:
-    """λθ + ∇B_i(w, θ) − β∇H_i(θ), λ = J/C, of a problem on one sample: a subgradient of (16) divided by C.
+    """λθ + ∇B_i(w, θ) − β∇H_i(θ), λ = J/C, of a problem on one sample: a subgradient of (16) divided by C, (17).
 
     The paper prints θ + ∇H_i(w, θ) + ∇H_i(θ); with those signs P_θ would lose its diversity instead of keeping it.
 
@@ -24,18 +25,17 @@ def subgradient(problem: PosteriorProblem) -> list[torch.Tensor]:
 
 
 def ssd(problem: PosteriorProblem, seed: int, epochs: int = 10) -> float:
-    """Lower (16) by steps 1/(λt) on one random sample each; after every epoch the lowest θ so far is remembered, and kept at the end.
+    """Lower (16) by Algorithm 2: steps 1/(λt) on one random sample each; the lowest θ after an epoch is kept. Returns the decrease.
 
-    Returns the decrease. The step is 1/λ long at first, which may be a thousand, so θ is projected onto the ball that must hold
+    The first step is 1/λ long, which may be a thousand, so θ is projected onto the ball that must hold
     the optimum: J/2 ‖θ*‖² ≤ F(θ*) + CβH ≤ F(θ_0) + CβH, with H a bound of the self-diversity.
 
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
-    >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
+    >>> bound, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> bound, scores = ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
-    >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), bound, scores, **settings)
-    >>> ssd(problem, seed=0) > 0.1
+    >>> problem = PosteriorProblem(model, bound, torch.tensor([[1.0], [0.0]]), **settings)
+    >>> ssd(problem, seed=0) > 0.1  # P_θ moves to what is predicted
     True
     """
     parameters, n = problem.parameters, len(problem.candidates)
@@ -56,7 +56,7 @@ def ssd(problem: PosteriorProblem, seed: int, epochs: int = 10) -> float:
             with torch.no_grad():
                 for parameter, g in zip(parameters, gradient, strict=True):
                     parameter.sub_(g, alpha=1 / (rate * t))
-                norm = float(torch.stack([p.double().square().sum() for p in parameters]).sum().sqrt())
+                norm = (2 * half_square(*parameters)) ** 0.5
                 if norm > radius:
                     for parameter in parameters:
                         parameter.mul_(radius / norm)

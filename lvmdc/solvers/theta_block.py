@@ -11,7 +11,7 @@ from lvmdc.distributions import ConditionalModel, weighted
 from lvmdc.inference import best, best_value
 from lvmdc.losses.base import SubsetLoss
 from lvmdc.losses.expectation import ExpectedLoss
-from lvmdc.objective import truth_score
+from lvmdc.objective import half_squares, truth_score
 from lvmdc.segments import segment_softmax, segment_sum
 
 ThetaBound = Literal["prediction", "slack"]
@@ -23,6 +23,7 @@ class PosteriorProblem:
     B_i is H_i(w, θ), the expected loss of the prediction (`prediction`: (15), Algorithm 2), or ξ_i(w, θ) (`slack`: (16)).
 
     Args:
+        bound: the loss with its samples.
         scores: (T, K) w·Ψ of every (y, h).
         known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
 
@@ -64,22 +65,21 @@ class PosteriorProblem:
         return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.bound, self.known)
 
     def posterior_of(self, scores: Tensor) -> Tensor:
-        """(T,): the same from scores (T,) of P_θ that are at hand, without the prior, which is added; differentiable in them."""
+        """(T,): the same from known scores (T,) of P_θ, to which the prior is added; differentiable in them."""
         return with_known(segment_softmax(weighted(scores, self._log_prior), self.candidates.counts), self.bound, self.known)
 
     def value(self, p: Tensor | None = None) -> Tensor:
-        """The objective of the block, differentiable in θ; p (T,) is the posterior where it is at hand."""
+        """The objective of the block, differentiable in θ; p (T,) is the posterior where it is known."""
         return self.regulariser() + self.risk(self.posterior() if p is None else p)
+
+    def regulariser(self) -> Tensor:
+        """J/2 ‖θ‖²."""
+        return self.J * half_squares(self.parameters)
 
     def risk(self, p: Tensor) -> Tensor:
         """C/n Σ_i (B_i(w, θ) − β H_i(θ)) of a posterior (T,), over the samples of this rank."""
         each = (self.agreement(p) - self.beta * self.bound.diversity(p)).double()
         return self.C * (each.mean() if self.candidates.shard is None else each.sum() / distributed.n_samples(self.candidates))
-
-    def regulariser(self) -> Tensor:
-        """J/2 ‖θ‖²."""
-        squares = [parameter.double().square().sum() for parameter in self.parameters]
-        return self.J / 2 * torch.stack(squares).sum()
 
     def agreement(self, p: Tensor) -> Tensor:
         """(n,): B_i(w, θ)."""

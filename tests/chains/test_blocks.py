@@ -12,7 +12,7 @@ from lvmdc.chains.w_block import ChainHinge, forbid
 from lvmdc.distributions import LogLinear
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss
-from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth
+from lvmdc.solvers import ImputedLatents, NSlack, PosteriorProblem, StructuredHinge
 
 STATES = 2
 MAPS = [
@@ -51,7 +51,7 @@ class Both:
     def truth(self):
         """The same h* in either form."""
         rows = self.plain.impute(self.plain.at(self.w).scores)
-        return Truth(self.hinge, rows=self.hinge.impute(self.w)), Truth(self.plain, rows=rows)
+        return ImputedLatents(self.hinge, rows=self.hinge.impute(self.w)), ImputedLatents(self.plain, rows=rows)
 
 
 @pytest.fixture(params=range(len(MAPS)), ids=[str(m) for m in MAPS])

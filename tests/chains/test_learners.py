@@ -19,7 +19,7 @@ from lvmdc.feature_maps import ClassBlocks
 from lvmdc.inference import own_class
 from lvmdc.losses import ExpectedLoss
 from lvmdc.segments import segment_argmax
-from lvmdc.solvers import NSlack, PosteriorProblem, StructuredHinge, Truth, lbfgs
+from lvmdc.solvers import ImputedLatents, NSlack, PosteriorProblem, StructuredHinge, lbfgs
 
 STATES = 2
 
@@ -48,7 +48,7 @@ def listed_w_block(model, chains, y, p, listed):
         hinge,
         point,
         expected,
-        Truth(hinge, rows=segment_argmax(own_class(listed.candidates, point.scores, y), listed.candidates.counts)),
+        ImputedLatents(hinge, rows=segment_argmax(own_class(listed.candidates, point.scores, y), listed.candidates.counts)),
     )
 
 
@@ -94,7 +94,7 @@ def test_lsvm_reaches_what_it_says_over_all_labelings(seed, cccp):
     chains, y = random_chains(n=6, seed=seed)
     listed = Listed(chains, STATES)
     model = ChainLSVM(STATES, C=3.0, tol=1e-4, init="given", cccp=cccp).fit(chains, y, h_init=start_of(chains, seed))
-    p = model._training.delta_at(model._training.cccp.truth)
+    p = model._training.delta_at(model._training.cccp.latents)
     assert torch.equal(chains.pad(model.predict_latent_proba(chains, y)), p)
     states = [tuple(chains.pack(p).argmax(dim=1).split(chains.counts.tolist())[i].tolist()) for i in range(len(y))]
     rows = torch.tensor([listed.index(i, h) for i, h in enumerate(states)]) + listed.candidates.offsets

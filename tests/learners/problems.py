@@ -153,7 +153,7 @@ def shared_weights(p: Problem) -> Callable[[int, int], np.ndarray]:
     return lambda row, k: np.concatenate([x[row], np.eye(p.n_classes)[k]])
 
 
-# ---- (14), solved by someone else ---------------------------------------------------------------------------------
+# ---- (14), solved by another solver ---------------------------------------------------------------------------------
 
 
 def structural_svm(

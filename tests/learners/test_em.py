@@ -107,7 +107,7 @@ def test_the_likelihood_never_falls(p, C, init):
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0, 300.0])
-def test_with_one_candidate_a_sample_it_is_multinomial_logistic_regression(C):
+def test_with_one_candidate_per_sample_it_is_multinomial_logistic_regression(C):
     p = problem(0, n=30, d=5, most=1, signal=1)
     model = EM(C=C, tol=1e-9).fit(p.candidates, p.y)
     peer = LogisticRegression(C=C / 30, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(p.candidates.features.numpy(), p.y.numpy())
@@ -173,7 +173,7 @@ def test_the_loss_measures_and_does_not_teach():
     assert two.history_[-1]["loss"] > two.history_[-1]["error"]
 
 
-def test_a_joint_map_of_ones_own():
+def test_a_custom_joint_map():
     p, C = problem(9, n=8, most=5, signal=3), 5.0
     joint = SharedWeights(3)
     lacks = joint.lacks(p.candidates)
@@ -190,7 +190,7 @@ def test_a_joint_map_of_ones_own():
 
 
 @pytest.mark.parametrize("decision", ["marginl", 3])
-def test_a_decision_that_is_none(decision):
+def test_an_unknown_decision_is_refused(decision):
     p = problem(0)
     with pytest.raises(ValueError, match=f"decision must be one of marginal, joint, but it is {decision!r}"):
         EM(decision=decision).fit(p.candidates, p.y)

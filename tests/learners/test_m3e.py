@@ -75,7 +75,7 @@ def test_the_objective_never_rises(alpha, p, C, init):
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("name", ["label", "cost"])
-def test_with_one_candidate_a_sample_it_is_the_svm_of_crammer_and_singer(alpha, name):
+def test_with_one_candidate_per_sample_it_is_the_svm_of_crammer_and_singer(alpha, name):
     p, C = problem(0, n=15, d=4, most=1, signal=1), 3.0
     nothing = torch.zeros(15, dtype=torch.long)
     optimum, w = structural_svm(p, expected_loss(name, p, torch.ones(15)), nothing, C)
@@ -144,7 +144,7 @@ def test_h_known_for_some_stays_fixed_and_the_rest_is_learned(alpha):
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 3.0, math.inf])
-def test_a_joint_map_of_ones_own(alpha):
+def test_a_custom_joint_map(alpha):
     p, C = problem(9, n=8, most=5, signal=3), 1.0
     joint = SharedWeights(3)
     lacks = joint.lacks(p.candidates)

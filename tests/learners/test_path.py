@@ -104,7 +104,7 @@ def test_what_was_learned_for_one_c_stays_when_the_path_goes_on(learner):
 
 def test_no_c_is_refused_and_a_limit_that_ends_it_warns():
     p = problem(2, n=10, most=6)
-    with pytest.raises(ValueError, match="C must hold one value at least, but it is empty"):
+    with pytest.raises(ValueError, match="C must have at least one value, but it is empty"):
         fit_path(LSVM(), p.candidates, p.y, [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -88,14 +88,14 @@ def test_boxes_that_are_missing(learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_loss_of_a_thing_with_itself(learner):
+def test_a_loss_that_is_not_zero_at_equal_arguments(learner):
     always = FunctionLoss(lambda y1, h1, y2, h2: torch.ones(torch.broadcast_shapes(y1.shape, h1.shape, y2.shape, h2.shape)))
     with pytest.raises(ValueError, match=r"must have Δ\(z, z\) = 0, but it is 1 for class 0, candidate 0 of sample 0"):
         learner(always).fit(P.candidates, P.y)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_latents_that_are_none(learner):
+def test_latents_that_do_not_exist(learner):
     h = P.h.clone()
     h[3] = P.candidates.counts[3]
     with pytest.raises(ValueError, match=rf"h\[3\] must lie in 0\.\.{int(h[3]) - 1}, or be −1 where unknown, but it is {int(h[3])}"):
@@ -116,7 +116,7 @@ def test_supervised_without_h():
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_what_is_no_candidates(learner):
+def test_other_types_than_candidates(learner):
     with pytest.raises(TypeError, match="Expected a Candidates object but got Tensor"):
         learner().fit(P.candidates.features, P.y)
     model = learner().fit(P.candidates, P.y)

@@ -1,10 +1,13 @@
+import warnings
+
 import numpy as np
 import pytest
+import torch
 from learners.problems import problem
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
-from lvmdc import DISC, ILSVM, LSVM, OverlapLoss, Supervised, ZeroOneLoss
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
 
 
 @pytest.mark.parametrize("learner", [DISC, ILSVM, LSVM, Supervised])
@@ -51,3 +54,38 @@ def test_cross_validation_scores_each_fold():
     for score, (train, test) in zip(scores, StratifiedKFold(3).split(np.zeros(30), p.y.numpy()), strict=True):
         model = LSVM(C=10.0).fit(p.candidates.subset(train), p.y[train])
         assert score == model.score(p.candidates.subset(test), p.y[test])
+
+
+@pytest.mark.parametrize(("old", "new"), [("full", "exact"), ("strict", "inexact")])
+@pytest.mark.parametrize("learner", [LSVM, DISC])
+def test_the_names_of_cccp_in_version_0_1_still_work_with_a_warning(learner, old, new):
+    p = problem(1, n=10, signal=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy = clone(learner(C=2.0, cccp=old))  # a parameter is stored as it is given
+    assert copy.get_params()["cccp"] == old
+    with pytest.warns(FutureWarning, match=f"cccp='{old}' is now cccp='{new}'"):
+        model = copy.fit(p.candidates, p.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        today = learner(C=2.0, cccp=new).fit(p.candidates, p.y)
+    assert torch.equal(model.coef_, today.coef_)
+    assert isinstance(model._training.cccp, type(today._training.cccp))
+
+
+def test_learners_say_what_they_need_and_can():
+    def facts(model):
+        return (model.uses_known_h, model.supports_ranks, model.supports_batches, model.has_theta, model.learns_theta)
+
+    assert facts(DISC()) == (False, True, True, True, True)
+    assert facts(DISC(conditional="uniform")) == (False, True, True, True, False)
+    assert facts(SoftDISC()) == (False, False, True, True, True)
+    assert facts(LSVM()) == (False, True, True, False, False)
+    assert facts(Supervised()) == (True, True, True, False, False)
+    assert facts(ILSVM()) == (False, True, False, False, False)
+    assert facts(EM()) == facts(M3E()) == (False, False, False, False, False)
+    assert SoftDISC().temperature == 0.1
+    assert all(model.temperature is None for model in (DISC(), LSVM(), EM()))
+    assert DISC(anneal=1.0).needs_outer_iterations
+    assert DISC(theta_solver="ssd").needs_outer_iterations
+    assert not any(model.needs_outer_iterations for model in (DISC(), LSVM(), SoftDISC()))

@@ -81,14 +81,14 @@ def test_h_waits_for_what_the_last_round_gained_and_with_eager_only_for_a_gain()
 
 
 def test_in_full_rounds_h_waits_for_the_last_gap():
-    epochs = DualEpochs(tol=0.1, rounds="full")
+    epochs = DualEpochs(tol=0.1, rounds="exact")
     for gap, moves in ((1.0, False), (0.06, False), (0.05, True)):  # half of the tolerance
         assert epochs.ask(Bounds(5.0, origin=10.0, dual=5.0 - gap), value=3.0) == moves
     assert not epochs.proven  # (13) fell by 7
 
 
 def test_nor_does_it_wait_in_full_rounds_where_the_origin_solves_the_held_problem():
-    epochs = DualEpochs(tol=0.1, rounds="full")
+    epochs = DualEpochs(tol=0.1, rounds="exact")
     assert epochs.ask(Bounds(10.2, origin=10.0, dual=9.995), value=9.5)
 
 

@@ -27,7 +27,7 @@ TOL = 1e-6
 LEAST = 5
 EXACT = [
     *SAMPLES, "loss=zero_one", "method.J=0.1", f"method.tol={TOL}", "method.solver=one_slack",
-    "method.cccp=strict", "method.init=uniform", "method.anneal=0.5", "method.beta=0.1",
+    "method.cccp=inexact", "method.init=uniform", "method.anneal=0.5", "method.beta=0.1",
 ]  # fmt: skip
 EPOCHS = 12
 BATCHES = [
@@ -168,7 +168,7 @@ def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "needs solver='one_slack' and cccp='strict'.* but they are 'n_slack' and 'full'"),
+        ([], "needs solver='one_slack' and cccp='exact' or 'inexact'.* but they are 'n_slack' and 'exact'"),
         (["method=em"], "EM learns in one process"),
         (["method.solver=one_slack", "method.theta_solver=ssd"], "theta_solver='lbfgs'"),
         (["trainer.strategy.timeout=0"], "trainer.strategy.timeout must be positive"),

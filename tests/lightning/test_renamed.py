@@ -63,3 +63,8 @@ def test_images_of_one_class_each_that_a_detector_learned_from_are_images_today(
 def test_an_old_word_of_the_command_line_becomes_the_new_one_with_a_message(old, new, caplog):
     assert renamed_words([old, "seed=1"]) == [new, "seed=1"]
     assert f"{old} is now called {new}" in caplog.text
+
+
+def test_the_names_of_cccp_in_version_0_1_become_those_of_today():
+    config = {"method": {"_target_": "lvmdc.LSVM", "cccp": "strict"}, "svm": {"cccp": "full"}}
+    assert renamed_config(config) == {"method": {"_target_": "lvmdc.LSVM", "cccp": "inexact"}, "svm": {"cccp": "exact"}}

@@ -47,7 +47,7 @@ def end_to_end(**settings):
 
 CASES = {
     "DISC": lambda: StochasticModule(DISC(ZeroOneLoss(), C=5.0, J=0.01), dual=False),
-    "DISC by turns": lambda: StochasticModule(DISC(OverlapLoss(), C=0.1, J=0.01, tol=1.0, init="random", cccp="strict")),
+    "DISC by turns": lambda: StochasticModule(DISC(OverlapLoss(), C=0.1, J=0.01, tol=1.0, init="random", cccp="inexact")),
     "DISC slack": lambda: StochasticModule(DISC(OverlapLoss(), C=5.0, J=0.1, theta_bound="slack", init="uniform"), dual=False),
     "LSVM": lambda: StochasticModule(LSVM(OverlapLoss(), C=5.0, init="central")),
     "Supervised": lambda: StochasticModule(Supervised(OverlapLoss(), C=5.0)),

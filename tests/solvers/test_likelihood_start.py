@@ -35,7 +35,7 @@ def by_hand(p, known, scores):
 @pytest.mark.parametrize("name", JOINTS)
 def test_the_likelihood_and_its_derivative_are_those_of_plain_sums(name):
     p, known = setting()
-    start = _Problem.of(p.candidates, p.y, JOINTS[name], known)
+    start = _Problem(p.candidates, p.y, JOINTS[name], known)
     size, origin = start.coordinates.size, start.coordinates.at_origin.double()
     # Scores are linear in v: the whole map by its columns.
     columns = [start.coordinates.scores(v).nan_to_num(neginf=0.0).double() for v in torch.eye(size, dtype=torch.float64)]

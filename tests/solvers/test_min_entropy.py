@@ -12,8 +12,9 @@ from references import SMALL
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.objective import slack as svm_slack
 from lvmdc.solvers.bundle import bundle
-from lvmdc.solvers.linear import LinearScores, Regularised
+from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
+from lvmdc.solvers.w_block import LinearScores
 
 ALPHAS = [0.3, 0.95, 1.0, 1.02, 1.3, 2.0, 12.0, 1000.0, math.inf]
 PROBLEMS = st.builds(

@@ -149,7 +149,7 @@ def test_the_likelihood_its_bound_and_its_derivative_are_those_of_plain_sums(nam
 @pytest.mark.parametrize("name", JOINTS)
 def test_the_start_has_a_third_of_the_entropy_of_the_prior(name):
     p = with_prior(problem(1, n=14, d=5, most=6, signal=3))
-    start = _Problem.of(p.candidates, p.y, JOINTS[name], unknown(p))
+    start = _Problem(p.candidates, p.y, JOINTS[name], unknown(p))
     origin = start.origin()
     assert origin.entropy == pytest.approx(start.most_entropy, rel=1e-6)
     found = likelihood_posterior(p.candidates, p.y, JOINTS[name], unknown(p))

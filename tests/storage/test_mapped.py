@@ -16,7 +16,7 @@ from lvmdc.feature_maps import ClassBlocks, mixed_features, product, transposed_
 from lvmdc.solvers.n_slack import kernels
 from lvmdc.solvers.n_slack.dual import NSlack
 from lvmdc.solvers.n_slack.planes import Planes
-from lvmdc.solvers.w_block import StructuredHinge, Truth
+from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 from lvmdc.storage import arrays as storage
 from lvmdc.storage import mapped
 from lvmdc.storage.mapped import is_mapped, release, row_chunks, take
@@ -242,9 +242,9 @@ def test_the_vectors_of_planes_stay_within_the_budget_and_the_optimum_is_found(t
     for vectors_a_sample in (2.5, 100):
         hinge = small_budget(tmp_path, vectors_a_sample)
         rows = hinge.candidates.offsets
-        losses = LabelLoss().expected_loss(hinge.candidates, hinge.y, Truth(hinge, rows=rows).p.float())
+        losses = LabelLoss().expected_loss(hinge.candidates, hinge.y, ImputedLatents(hinge, rows=rows).p.float())
         solver = NSlack(hinge)
-        solution = solver.solve(losses, Truth(hinge, rows=rows), hinge.origin(), tol=1e-3)
+        solution = solver.solve(losses, ImputedLatents(hinge, rows=rows), hinge.origin(), tol=1e-3)
         values.append(solution.value)
         assert solution.gap <= 1e-3
         assert solver.planes.vectors.dtype == np.uint16

@@ -15,18 +15,17 @@ from torch import Tensor
 
 from lvmdc.inference import TIE
 from lvmdc.solvers.n_slack import kernels
-from lvmdc.solvers.n_slack import kernels as maxima
 from lvmdc.solvers.n_slack.planes import MIXTURE, Planes
-from lvmdc.solvers.one_slack import Met, Solution, rounding
-from lvmdc.solvers.w_block import Point, StructuredHinge, Truth
+from lvmdc.solvers.w_block import ConvexSolver, ImputedLatents, Point, Progress, Solution, StructuredHinge
 
+# These, as the settings in cccp.py and self_paced.py, were chosen by objective and cost on the mammals, with the published figures known.
 STEPS = 10  # pairwise steps for a sample at a visit
 # The known planes are solved until their gap is this share of what only unknown ones can give, beyond which it would be in vain, but no
 # further than to this share of the gap that is asked for.
 SHARE, FLOOR = 1.0, 0.3
 MOST_SWEEPS = 30  # rounds over the known planes between two passes
 MOST_NEW = 10  # planes of a sample that a pass adds
-PATIENCE = 2  # passes without weight after which a plane is forgotten
+PATIENCE = 2  # passes without weight after which a plane is dropped
 
 
 @dataclass(frozen=True)
@@ -40,33 +39,31 @@ class Pass:
     dual: float
 
 
-class NSlack:
+class NSlack(ConvexSolver):
     """max_α Σ α_ip l_ip − ½‖w‖² with w = Σ_i (C/n Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip), α ≥ 0, Σ_p α_ip = C/n.
 
     A plane p is a (y, h) of sample i, l_ip its expected loss.
     Planes and weights outlive a call, so that the next (14), with another h* or another θ, starts nearly solved.
 
     Args:
-        max_iter: passes in one call at most.
+        max_iter: the most passes in one call.
         seed: of the order in which samples are visited.
 
     >>> from lvmdc import Candidates
     >>> from lvmdc.feature_maps import ClassBlocks
     >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
     >>> loss = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # Δ(y, h) of the two candidates under the two classes
-    >>> truth = Truth(hinge, rows=torch.tensor([0, 1]))
-    >>> round(NSlack(hinge).solve(loss, truth, hinge.origin(), tol=1e-6).value, 4)
+    >>> latents = ImputedLatents(hinge, rows=torch.tensor([0, 1]))
+    >>> round(NSlack(hinge).solve(loss, latents, hinge.origin(), tol=1e-6).value, 4)
     0.5
     """
 
-    mixes_scores = False
-    begins_anew = False
-
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000, seed: int = 0):
-        self.hinge, self.max_iter, self.seed = hinge, max_iter, seed
-        self.planes: Planes | None = None
-        self.truth: Truth
-        self.mixture: Truth | None = None  # what a start of mixtures is made of
+        super().__init__(hinge, max_iter)
+        self.seed = seed
+        self._planes: Planes | None = None
+        self.latents: ImputedLatents
+        self.mixture: ImputedLatents | None = None  # the start, where it is a mixture
         self.rounds = 0  # over the known planes, so far
         self.unseen = np.inf  # what of the gap the last pass met by planes that were not known
         self.gaps = np.full(len(hinge.y), np.inf)  # that of each sample, as the last pass met it
@@ -75,55 +72,53 @@ class NSlack:
         c = hinge.candidates
         self._starts, self._counts, self._y, self._known = (t.cpu().numpy() for t in (c.offsets, c.counts, hinge.y, hinge.known))
 
+    @property
+    def started(self) -> bool:
+        """Whether a (14) was set up before."""
+        return self._planes is not None
+
+    @property
+    def planes(self) -> Planes:
+        """The planes of every sample, once a (14) was set up."""
+        assert self._planes is not None
+        return self._planes
+
     # ---- one (14) ------------------------------------------------------------------------------------------------
 
-    def solve(self, expected_loss: Tensor, truth: Truth, start: Point, tol: float, share: float = 0.0) -> Solution:
-        """Lower (14) from `start` until at most `tol` above its optimum; never ends above where it started.
-
-        Args:
-            expected_loss: (T, K) Δ_i(y, h; θ).
-            truth: Ψ(x_i, y_i, h*_i).
-            share: also stop when the gap is at most this share of what was gained since `start`.
-        """
-        self.rebase(expected_loss, truth)
-        best, first = start, self.hinge.convex_value(start, expected_loss, truth.mean)
-        value, lower = first, 0.0  # (14) is never negative: Δ ≥ 0
-        reachable, met = rounding(start.scores), Met(self.hinge, expected_loss, first)
+    def solve(self, expected_loss: Tensor, latents: ImputedLatents, start: Point, tol: float, share: float = 0.0) -> Solution:
+        self.rebase(expected_loss, latents)
+        progress = Progress(self.hinge, expected_loss, latents, start)
         for _ in range(self.max_iter):
             found = self.advance(tol)
-            lower = max(lower, found.dual)
-            if found.value < value:
-                best, value = found.point, found.value
-            met.look(found.point, value, found.latent_value)
-            if value - lower <= max(tol, reachable * value, share * (first - value)):
+            progress.bound(found.dual)
+            progress.take(found.point, found.value)
+            progress.look(found.point, found.latent_value)
+            if progress.enough(tol, share):
                 break
-        return Solution(best, value, value - lower, met.point)
+        return progress.solution()
 
-    def gap(self, expected_loss: Tensor, truth: Truth, point: Point) -> float:
-        """By how much a point may be above the optimum of another (14), by the weights of the last one: costs no pass."""
-        self.rebase(expected_loss, truth)
-        return self.hinge.convex_value(point, expected_loss, truth.mean) - self.dual
+    def gap(self, expected_loss: Tensor, latents: ImputedLatents, point: Point) -> float:
+        self.rebase(expected_loss, latents)
+        return self.hinge.convex_value(point, expected_loss, latents.mean) - self.dual
 
-    def rebase(self, expected_loss: Tensor, truth: Truth) -> None:
-        """Take up another (14): the weights of the old truth go to the new one, all losses are looked up anew."""
-        asked = expected_loss, truth, self.hinge.C, self.hinge.weight
+    def rebase(self, expected_loss: Tensor, latents: ImputedLatents) -> None:
+        """Set up another (14): the weights of the old h* go to the new one, all losses are looked up."""
+        asked = expected_loss, latents, self.hinge.C, self.hinge.weight
         if self._asked is not None and all(a is b for a, b in zip(asked, self._asked, strict=True)):
             return
         self._asked = asked
-        if self.planes is None:
-            self.planes = self._first_planes(truth)
-        elif truth.rows is not None and self.truth.rows is not None:
-            self.planes.move(self.truth.rows.cpu().numpy(), truth.rows.cpu().numpy())
-        elif truth.rows is not None:
-            mixture = np.full(len(self._counts), MIXTURE)
-            self.planes.move(mixture, truth.rows.cpu().numpy())
-        self.truth, self.expected_loss = truth, expected_loss
+        if self._planes is None:
+            self._planes = self._first_planes(latents)
+        elif latents.rows is not None:
+            old = np.full(len(self._counts), MIXTURE) if self.latents.rows is None else self.latents.rows.cpu().numpy()
+            self._planes.move(old, latents.rows.cpu().numpy())
+        self.latents, self.expected_loss = latents, expected_loss
         self.losses = expected_loss.detach().cpu().numpy()
         self.total = self.hinge.C / len(self._counts) * self.hinge.weights.cpu().numpy()
-        p = self.planes
+        p = self._planes
         p.loss[:] = self._look_up(self.losses, expected_loss)
         p.rescale(self.total)
-        self.w = p.w(self.truth, self.total)
+        self.w = p.w(latents, self.total)
         if self.hinge.C > self._C:
             self._shorten(self._C / self.hinge.C)
         self._C = self.hinge.C
@@ -132,15 +127,14 @@ class NSlack:
     def _shorten(self, least: float) -> None:
         """After C grew: s·w with the best s in [least, 1]. A margin that was hard enough before need not grow with C.
 
-        The rest of each sample's weight goes to its truth, of loss l_i*: the dual is s Σ α_ip l_ip + (1 − s) Σ C/n l_i* − ½ s² ‖w‖².
+        The rest of each sample's weight goes to h*, of loss l_i*: the dual is s Σ α_ip l_ip + (1 − s) Σ C/n l_i* − ½ s² ‖w‖².
         """
-        p, rows = self.planes, self.truth.rows
-        assert p is not None
+        p, rows = self.planes, self.latents.rows
         if rows is None:
             return
         packed, samples = rows.cpu().numpy(), np.arange(len(self._counts))
-        at_truth = float(self.total @ self.losses[packed, self._y])
-        best = (float((p.alpha * p.loss)[p.used].sum()) - at_truth) / max(float(self.w @ self.w), 1e-300)
+        at_latents = float(self.total @ self.losses[packed, self._y])
+        best = (float((p.alpha * p.loss)[p.used].sum()) - at_latents) / max(float(self.w @ self.w), 1e-300)
         if best >= 1:
             return
         absent = np.flatnonzero(p.find(packed, self._y) < 0)
@@ -148,33 +142,31 @@ class NSlack:
         p.loss[:] = self._look_up(self.losses, self.expected_loss)
         p.alpha *= max(best, least)
         p.alpha[samples, p.find(packed, self._y)] += self.total - p.alpha.sum(axis=1)
-        self.w = p.w(self.truth, self.total)
+        self.w = p.w(self.latents, self.total)
 
     @property
     def dual(self) -> float:
-        """Σ α_ip l_ip − ½‖w‖² of the weights that stand, a lower bound of (14)."""
+        """Σ α_ip l_ip − ½‖w‖² of the current weights, a lower bound of (14)."""
         p = self.planes
-        assert p is not None
         return float((p.alpha * p.loss)[p.used].sum()) - 0.5 * float(self.w @ self.w)
 
-    def _first_planes(self, truth: Truth) -> Planes:
-        """The truth of each sample, and its h under every other class: known before any pass."""
+    def _first_planes(self, latents: ImputedLatents) -> Planes:
+        """h* of each sample, and the same h under every other class: known before any pass."""
         planes, hinge = Planes(self.hinge), self.hinge
         n, y = len(self._counts), hinge.y.cpu().numpy()
-        if truth.rows is None:
-            self.mixture = truth
-            planes.add_mixture(np.arange(n), truth)
+        if latents.rows is None:
+            self.mixture = latents
+            planes.add_mixture(np.arange(n), latents)
             return planes
         own_first = np.argsort(np.arange(hinge.n_classes) != y[:, None], axis=1, kind="stable")[:, : MOST_NEW + 1]
-        rows = np.broadcast_to(truth.rows.cpu().numpy()[:, None], own_first.shape)
-        exists = hinge.has(truth.rows).cpu().numpy()[np.arange(n)[:, None], own_first]
+        rows = np.broadcast_to(latents.rows.cpu().numpy()[:, None], own_first.shape)
+        exists = hinge.has(latents.rows).cpu().numpy()[np.arange(n)[:, None], own_first]
         planes.add(exists.nonzero()[0], rows[exists], own_first[exists])
         return planes
 
     def _look_up(self, table: np.ndarray, tensor: Tensor) -> np.ndarray:
-        """(n, M): the value of every plane in a table (T, K), the mixture's for one that is a mixture."""
+        """(n, M): the value of every plane in a table (T, K), also given as a tensor; of a mixture, its mean."""
         p = self.planes
-        assert p is not None
         values = table[np.maximum(p.row, 0), p.cls].astype(np.float64)
         mixture = p.used & (p.row == MIXTURE)
         if mixture.any():
@@ -192,23 +184,19 @@ class NSlack:
             share: to which share of what only unknown planes can give the known ones are solved first.
         """
         p = self.planes
-        assert p is not None
         order = np.random.default_rng([self.seed, self.rounds]).permutation(len(self._counts))
         work = self.w.reshape(p.n_blocks, -1).astype(p.gram.dtype)
-        tables = (p.vectors, work, p.vec, p.blk, p.loss, p.alpha, p.count, p.gram, self.total)
-        rounds, _ = kernels.sweeps(order, *tables, STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)
-        self.rounds += rounds
+        self.rounds += kernels.sweeps(order, p.tables(work, self.total), STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)[0]
         return self.examine()
 
     def examine(self) -> Pass:
         """One pass over the features at the w that the weights give, which finds its exact gap and new planes."""
         hinge, p = self.hinge, self.planes
-        assert p is not None
         p.rescale(self.total)
-        w = self.w = p.w(self.truth, self.total)
+        w = self.w = p.w(self.latents, self.total)
         point = hinge.at(torch.from_numpy(w).to(hinge.candidates.device))
         scores = point.scores.detach().cpu().numpy()
-        value, where = maxima.class_maxima(scores, self.losses, self._starts, self._counts)
+        value, where = kernels.class_maxima(scores, self.losses, self._starts, self._counts)
         planes = np.where(p.used, self._look_up(scores, point.scores) + p.loss, 0.0)
         mixed, augmented = (p.alpha * planes).sum(axis=1), float(self.total @ value.max(axis=1))
         self.gaps = self.total * value.max(axis=1) - mixed
@@ -216,39 +204,43 @@ class NSlack:
         known = np.where(p.used, planes, -np.inf).max(axis=1)
         self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
         half = 0.5 * float(w @ w)
-        rows, own = maxima.own_maxima(scores, self._y, self._known, self._starts, self._counts, TIE)
+        rows, own = kernels.own_maxima(scores, self._y, self._known, self._starts, self._counts, TIE)
         found = Pass(
             point,
             torch.from_numpy(rows).to(hinge.y.device),
-            half + augmented - float(self.total @ self.truth.of(point.scores).double().cpu().numpy()),
+            half + augmented - float(self.total @ self.latents.of(point.scores).double().cpu().numpy()),
             half + augmented - float(self.total @ own),
             self.dual,
         )
         p.drop_idle(PATIENCE)
         level = mixed / np.where(self.total > 0, self.total, 1.0)
-        p.add_fitting(*maxima.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
+        p.add_fitting(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
         p.loss[:] = self._look_up(self.losses, self.expected_loss)
         return found  # of the weights before new planes came, which have none
 
-    # ---- keeping -------------------------------------------------------------------------------------------------
+    # ---- saving --------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Planes, weights and what they belong to, as tensors and numbers."""
-        if self.planes is None:
+        if self._planes is None:
             return {}
         mixture = None if self.mixture is None else self.mixture.weights
-        return {"planes": self.planes.state(), "mixture": mixture, "truth": self.truth.rows, "rounds": self.rounds, "unseen": self.unseen}
+        return {
+            "planes": self._planes.state(),
+            "mixture": mixture,
+            "truth": self.latents.rows,
+            "rounds": self.rounds,
+            "unseen": self.unseen,
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up where `state` was taken."""
         if not state:
             return
         hinge, device = self.hinge, self.hinge.y.device
-        self.mixture = None if state["mixture"] is None else Truth(hinge, state["mixture"].to(device))
-        truth = self.mixture if state["truth"] is None else Truth(hinge, rows=state["truth"].to(device))
-        assert truth is not None
-        self.truth = truth
-        self.planes = Planes(hinge)
-        self.planes.load_state(state["planes"], self.mixture)
+        self.mixture = None if state["mixture"] is None else ImputedLatents(hinge, state["mixture"].to(device))
+        latents = self.mixture if state["truth"] is None else ImputedLatents(hinge, rows=state["truth"].to(device))
+        assert latents is not None
+        self.latents = latents
+        self._planes = Planes(hinge)
+        self._planes.load_state(state["planes"], self.mixture)
         self.rounds, self.unseen = state["rounds"], state["unseen"]
         self._C = hinge.C

@@ -1,10 +1,10 @@
-"""The inner loops of the n-slack solver, compiled: they visit one sample after the other, which arrays cannot do.
+"""The inner loops of the n-slack solver, compiled: they visit one sample after the other, and every step changes w for the next.
 
 A plane p of sample i is a (y, h) with its loss l_p and dual weight α_p; its Ψ is the vector `vectors[vec]` in block `blk` of w.
 All tables are (n, M), of which the first `count[i]` columns of row i are in use; `gram` (n, M, M) holds the products Ψ_p·Ψ_q.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -12,8 +12,23 @@ from numba.extending import overload
 
 # Sums may be reordered, which is what vector instructions need, but −inf stays −inf.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
-REST = 3  # rounds that a sample without a gap sits out
+REST = 3  # a sample without a gap is visited in one of this many rounds
+SMALL = 0.1  # a sample whose gap is below this share of its part of the target is left as it is
 Array = np.ndarray[Any, Any]
+
+
+class Tables(NamedTuple):
+    """The planes of all samples, w as its blocks, and what the weights of each sample sum to."""
+
+    vectors: Array  # (·, d')
+    w: Array  # (blocks, d')
+    vec: Array
+    blk: Array
+    loss: Array
+    alpha: Array
+    n_planes: Array  # (n,)
+    gram: Array
+    total: Array  # (n,) C/n v_i
 
 
 @njit(cache=True, fastmath=FAST)
@@ -25,7 +40,7 @@ def dot(a: Array, b: Array) -> float:  # pragma: no cover
 
 
 def widened(vectors: Array, slot: int, room: Array) -> Array:
-    """A row of `vectors`; one of float16, held as its bits, is widened into `room` (d',) of float32, as numba has no float16.
+    """A row of `vectors`; one of float16, stored as its bits, is widened into `room` (d',) of float32, as numba has no float16.
 
     A number's sign, exponent and digits are shifted to where float32 has them, which leaves the exponent short by 112.
     """
@@ -103,50 +118,66 @@ def move(vectors: Array, w: Array, vec: Array, blk: Array, change: Array) -> Non
 
 
 @njit(cache=True, fastmath=FAST)
-def sweeps(
-    order: Array,
-    vectors: Array,
-    w: Array,
-    vec: Array,
-    blk: Array,
-    loss: Array,
-    alpha: Array,
-    count: Array,
-    gram: Array,
-    total: Array,
-    steps: int,
-    target: float,
-    rounds: int,
-) -> tuple[int, float]:  # pragma: no cover
+def ascend(
+    i: int, tables: Tables, steps: int, enough: float, least: float, value: Array, change: Array
+) -> tuple[float, float]:  # pragma: no cover
+    """Up to `steps` pairwise steps for sample i, in place, unless its known planes have a gap of at most `enough`; the gap before, and
+    the value of its mixture of planes. See `pairwise` for `least`; `value` and `change` (M,) are room to work in."""
+    vectors, w, vec, blk, loss, alpha, count, gram, total = tables
+    m = count[i]
+    mixed, most = plane_values(vectors, w, vec[i, :m], blk[i, :m], loss[i], alpha[i], value)
+    gap = total[i] * most - mixed
+    if gap > enough:
+        change[:m] = 0.0
+        pairwise(value[:m], alpha[i], gram[i], change, steps, least)
+        move(vectors, w, vec[i, :m], blk[i, :m], change)
+    return gap, mixed
+
+
+@njit(cache=True, fastmath=FAST)
+def sweeps(order: Array, tables: Tables, steps: int, target: float, rounds: int) -> tuple[int, float]:  # pragma: no cover
     """Dual ascent over the planes that are known, in place: at most `rounds` over the samples, until their gap is below `target`.
 
-    Up to `steps` pairwise steps for each sample. How many rounds it took, and the gap as the last one met it.
+    How many rounds it took, and the gap that the last one met.
     """
-    value = np.empty(alpha.shape[1], w.dtype)
-    change = np.empty(alpha.shape[1])
+    count, total = tables.n_planes, tables.total
+    value, change = np.empty(tables.alpha.shape[1], tables.w.dtype), np.empty(tables.alpha.shape[1])
     gap = 0.0
     last = np.full(len(count), np.inf)  # the gap of each sample when it was last visited
-    small = 0.1 * target / len(count)  # below which a sample is left as it is
+    small = SMALL * target / len(count)
     for r in range(rounds):
         gap = 0.0
         for i in order:
-            m = count[i]
-            if m < 2 or total[i] <= 0.0:
+            if count[i] < 2 or total[i] <= 0.0:
                 continue
-            if last[i] <= small and r % REST:  # those at rest are looked after now and then
-                gap += last[i]
-                continue
-            mixed, most = plane_values(vectors, w, vec[i, :m], blk[i, :m], loss[i], alpha[i], value)
-            here = last[i] = total[i] * most - mixed
-            gap += here
-            if here <= small:
-                continue
-            change[:m] = 0.0
-            pairwise(value[:m], alpha[i], gram[i], change, steps, small / total[i])
-            move(vectors, w, vec[i, :m], blk[i, :m], change)
+            if last[i] > small or r % REST == 0:
+                last[i], _ = ascend(i, tables, steps, small, small / total[i], value, change)
+            gap += last[i]
         if gap <= target:
             return r + 1, gap
     return rounds, gap
+
+
+@njit(cache=True, fastmath=FAST)
+def visit(chosen: Array, enough: Array, gaps: Array, tables: Tables, steps: int) -> tuple[Array, Array]:  # pragma: no cover
+    """Steps for the samples `chosen`, in place, unless their known planes have a gap below their `enough`; `gaps` (n,) takes the others.
+
+    Which samples were left as they are, and the value of each one's mixture of planes, both in the order of `chosen`.
+    """
+    value, change = np.empty(tables.alpha.shape[1], tables.w.dtype), np.empty(tables.alpha.shape[1])
+    left = np.zeros(len(chosen), np.bool_)
+    level = np.zeros(len(chosen))
+    for j in range(len(chosen)):
+        i = chosen[j]
+        if tables.total[i] <= 0.0:
+            gaps[i] = 0.0
+            continue
+        gap, mixed = ascend(i, tables, steps, enough[j], 0.0, value, change)
+        level[j] = mixed / tables.total[i]
+        left[j] = gap <= enough[j]
+        if not left[j]:
+            gaps[i] = max(gap, 0.0)
+    return left, level
 
 
 @njit(cache=True, fastmath=FAST)
@@ -176,10 +207,12 @@ def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Ar
 
 
 @njit(cache=True)
-def drop_idle(
-    vec: Array, blk: Array, row: Array, cls: Array, loss: Array, alpha: Array, idle: Array, count: Array, gram: Array, patience: int
-) -> None:  # pragma: no cover
-    """Forget planes that have had no weight for `patience` passes, in samples that count; the others keep their order."""
+def drop_idle(whole: tuple[Array, ...], real: tuple[Array, ...], count: Array, gram: Array, patience: int) -> None:  # pragma: no cover
+    """Drop planes that have had no weight for `patience` passes, in samples that have weight; the others keep their order.
+
+    `whole` are the columns of integers, `idle` first, `real` those of numbers, α first.
+    """
+    idle, alpha = whole[0], real[0]
     for i in range(len(count)):
         if count[i] == 0 or alpha[i, : count[i]].max() <= 0.0:
             continue
@@ -189,8 +222,10 @@ def drop_idle(
             if idle[i, p] >= patience:
                 continue
             if kept < p:
-                vec[i, kept], blk[i, kept], row[i, kept], cls[i, kept] = vec[i, p], blk[i, p], row[i, p], cls[i, p]
-                loss[i, kept], alpha[i, kept], idle[i, kept] = loss[i, p], alpha[i, p], idle[i, p]
+                for numbers in whole:
+                    numbers[i, kept] = numbers[i, p]
+                for values in real:
+                    values[i, kept] = values[i, p]
                 for q in range(count[i]):
                     gram[i, kept, q] = gram[i, p, q]
                 for q in range(count[i]):
@@ -199,7 +234,7 @@ def drop_idle(
         count[i] = kept
 
 
-# What a pass over the scores finds of every sample, compiled: the best (y, h) of each class, h*, and planes that are not known yet.
+# ---- what a pass over the scores finds of every sample ------------------------------------------------------------
 
 
 @njit(cache=True)
@@ -241,7 +276,7 @@ def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Arr
 def missing(
     value: Array, where: Array, mixed: Array, row: Array, cls: Array, count: Array, total: Array, most: int
 ) -> tuple[Array, Array, Array]:  # pragma: no cover
-    """Samples, rows and classes of planes to add: up to `most` classes a sample whose maximum beats its mixture, the
+    """Samples, rows and classes of planes to add: up to `most` classes per sample whose maximum beats its mixture, the
     greatest first, if not there yet."""
     n, classes = value.shape
     found = np.empty((n * min(most, classes), 3), np.int64)
@@ -250,7 +285,7 @@ def missing(
     for i in range(n):
         if total[i] <= 0.0:
             continue
-        # Inserted in order: few of many classes beat the mixture, and to sort them all would cost more than their scores did.
+        # Inserted in order: few of many classes beat the mixture, and sorting them all would cost more than scoring them.
         beating = 0
         for k in range(classes):
             if value[i, k] <= mixed[i] or (beating == len(best) and value[i, k] <= value[i, best[-1]]):

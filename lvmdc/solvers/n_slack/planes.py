@@ -1,4 +1,4 @@
-"""Where the vectors of planes are kept: with the candidates, or in a table within the memory budget."""
+"""The planes of every sample with their dual weights, and where their vectors are kept."""
 
 from collections.abc import Callable
 
@@ -7,26 +7,23 @@ import torch
 from torch import Tensor
 
 from lvmdc.solvers.n_slack import kernels
-from lvmdc.solvers.w_block import StructuredHinge, Truth
+from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 from lvmdc.storage.mapped import is_mapped, memory_budget, take
 
 NUMPY = (torch.float16, torch.float32, torch.float64)  # precisions in which the compiled loops read vectors
 NONE = -1
+ROWS = 1 << 13  # vectors that are copied at a time, so that the copy in between stays small
+ROOM = 16  # columns of the tables at first: most samples never have more planes
+COLUMNS = {"vec": np.int64, "blk": np.int64, "row": np.int64, "cls": np.int64, "loss": np.float64, "alpha": np.float64, "idle": np.int64}
+MIXTURE = -1  # the `row` of a plane that is a mixture of candidates, which only a start has
 
 
 class PlaneVectors:
     """The vectors Ψ of planes as rows of `data`, float16 as its bits, which the compiled loops widen.
 
-    Candidates that are in memory are the table themselves. Of a file, of another device or of a joint map of one's own, only what planes
-    need is copied, each candidate once and in its own precision, into a table that is reserved as a whole: pages that nobody wrote to
+    Candidates that are in memory are the table themselves. From a file, another device or a custom joint map, only what planes
+    need is copied, each candidate once and in its own precision, into a table that is reserved as a whole: pages without data
     take no memory.
-
-    >>> from lvmdc import Candidates
-    >>> from lvmdc.feature_maps import ClassBlocks
-    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
-    >>> vectors = PlaneVectors(hinge)
-    >>> vectors.shared, vectors.data[1]
-    (True, array([0., 1.], dtype=float32))
     """
 
     def __init__(self, hinge: StructuredHinge):
@@ -46,25 +43,23 @@ class PlaneVectors:
             self._reserve(held or self.dtype)
 
     def _reserve(self, dtype: np.dtype) -> None:
-        """An empty table, as large as the budget allows and as there can be need for."""
+        """An empty table, as large as the budget allows and as can be needed."""
         budget = memory_budget(torch.device("cpu"), self.hinge.limit)
         self.capacity = max(1, budget // max(1, self.length * dtype.itemsize))
         self._slot_of = np.zeros(0, np.int64)
-        if self._stored is not None:  # each candidate once, and a mixture a sample
+        if self._stored is not None:  # each candidate once, and a mixture per sample
             self.capacity = min(self.capacity, len(self._stored) + len(self.hinge.y))
             self._slot_of = np.full(len(self._stored), NONE)
-        else:  # each candidate once a class; what is reserved beyond that would be written to by the lists of places below
+        else:  # each candidate once per class; the lists below are written to in full, so that no more is reserved
             self.capacity = min(self.capacity, self.hinge.candidates.n_candidates * self.hinge.n_classes + len(self.hinge.y))
         self.data = np.empty((self.capacity, self.length), dtype)
         self._row_at = np.full(self.capacity, NONE)
         self._free = np.arange(self.capacity)
 
     def own_table(self) -> None:
-        """From now on, what is no candidate's vector can be kept too; what planes have to be placed anew."""
+        """From now on, vectors of mixtures can be kept too; planes that were placed before must be placed again."""
         self.shared = False
         self._reserve(self.dtype)
-
-    # ---- room ----------------------------------------------------------------------------------------------------
 
     def lacking(self, rows: np.ndarray) -> int:
         """How many vectors planes at packed rows would add."""
@@ -73,7 +68,7 @@ class PlaneVectors:
         return len(rows) if self._stored is None else len(np.unique(rows[self._slot_of[rows] == NONE]))
 
     def room(self, in_use: Callable[[], np.ndarray], wanted: int) -> int:
-        """How many vectors there is room for; those that no plane needs any more are forgotten if `wanted` asks for it."""
+        """How many vectors there is room for; those that no plane needs any more are dropped if `wanted` are not free."""
         if len(self._free) < wanted:
             unused = np.ones(self.capacity, bool)
             unused[in_use()] = False
@@ -92,10 +87,8 @@ class PlaneVectors:
             f" give more than {self.capacity * per} bytes"
         )
 
-    # ---- keeping -------------------------------------------------------------------------------------------------
-
     def place(self, rows: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(m,), (m,): where the vectors of planes (class, packed row) are, after room was made for them, and their blocks of w."""
+        """(m,), (m,): where the vectors of planes (class, packed row) are, for which there is room, and their blocks of w."""
         if self.shared:
             return rows, classes
         if self._stored is None:
@@ -103,8 +96,8 @@ class PlaneVectors:
             vectors, blocks = self.hinge.joint.vectors(self.hinge.candidates, *chosen)
             return self.keep(vectors), blocks.cpu().numpy()
         new = np.unique(rows[self._slot_of[rows] == NONE])
-        for start in range(0, len(new), 1 << 13):
-            some = new[start : start + (1 << 13)]
+        for start in range(0, len(new), ROWS):
+            some = new[start : start + ROWS]
             self._slot_of[some] = slots = self.keep(take(self._stored, torch.from_numpy(some).to(self._stored.device)))
             self._row_at[slots] = some
         return self._slot_of[rows], classes
@@ -118,7 +111,7 @@ class PlaneVectors:
 
 
 def bits(vectors: np.ndarray) -> np.ndarray:
-    """Float16 as unsigned integers of as many bits, which compiled loops can read; others as they are.
+    """Float16 as unsigned integers of the same bits, which compiled loops can read; others as they are.
 
     >>> bits(np.ones(1, np.float16))
     array([15360], dtype=uint16)
@@ -126,24 +119,8 @@ def bits(vectors: np.ndarray) -> np.ndarray:
     return vectors.view(np.uint16) if vectors.dtype == np.float16 else vectors
 
 
-# The planes that the n-slack solver knows of each sample, with their dual weights.
-
-ROOM = 16  # planes of a sample that tables have room for at first
-COLUMNS = {"vec": np.int64, "blk": np.int64, "row": np.int64, "cls": np.int64, "loss": np.float64, "alpha": np.float64, "idle": np.int64}
-MIXTURE = -1  # the `row` of a plane that is a mixture of candidates, which only a start has
-
-
 class Planes:
-    """Tables (n, M) of planes, each a (y, h) of its sample: where its Ψ is, its loss and its dual weight α; on the CPU.
-
-    >>> from lvmdc import Candidates
-    >>> from lvmdc.feature_maps import ClassBlocks
-    >>> hinge = StructuredHinge(Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), ClassBlocks(2), C=1.0)
-    >>> planes = Planes(hinge)
-    >>> planes.add(np.array([0, 1]), np.array([0, 1]), np.array([0, 1]))
-    >>> planes.count.tolist(), planes.gram[0, 0, 0]
-    ([1, 1], np.float32(1.0))
-    """
+    """Tables (n, M) of planes, each a (y, h) of its sample: where its Ψ is, its loss and its dual weight α; on the CPU."""
 
     vec: np.ndarray
     blk: np.ndarray
@@ -173,10 +150,14 @@ class Planes:
         """(n, M) which entries of the tables are planes."""
         return np.arange(self.gram.shape[1]) < self.count[:, None]
 
-    # ---- adding and forgetting -----------------------------------------------------------------------------------
+    def tables(self, w: np.ndarray, total: np.ndarray) -> kernels.Tables:
+        """What the compiled loops work on, with w (blocks, d') and what the weights of each sample sum to (n,)."""
+        return kernels.Tables(self.vectors, w, self.vec, self.blk, self.loss, self.alpha, self.count, self.gram, total)
+
+    # ---- adding and dropping -------------------------------------------------------------------------------------
 
     def add(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray) -> None:
-        """Planes (class, packed row), at most one of each kind and none that is there, without weight yet."""
+        """Add planes (class, packed row), all different and not there yet, without weight."""
         if len(samples) == 0:
             return
         if not self._make_room(rows):
@@ -185,23 +166,23 @@ class Planes:
         self._place(samples, rows, classes, slots, blocks)
 
     def add_fitting(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray) -> None:
-        """`add` as many as there is room for: of every sample's new planes, the foremost first."""
+        """`add` as many as there is room for: of each sample's new planes, the first ones first."""
         if len(samples) and not self._make_room(rows):
             rank, room = _rank(samples), self._room(len(rows))
             least = next((k for k in range(int(rank.max()), 0, -1) if self.store.lacking(rows[rank < k]) <= room), 0)
             kept = np.flatnonzero(rank < max(least, 1))
-            kept = kept if least else kept[:room]  # the others have their turn when these have what they need
+            kept = kept if least else kept[:room]  # the others follow in a later pass
             if len(kept) == 0:
                 raise ValueError(self.store.message(1))
             samples, rows, classes = samples[kept], rows[kept], classes[kept]
         self.add(samples, rows, classes)
 
     def _make_room(self, rows: np.ndarray) -> bool:
-        """Whether the vectors of planes at packed rows fit, if need be after those without weight were forgotten."""
+        """Whether the vectors of planes at packed rows fit, if necessary after those without weight were dropped."""
         for again in (False, True):
             if again:
                 self.drop_idle(1)
-            self._room(self.store.lacking(rows))  # which may forget some of those that are there
+            self._room(self.store.lacking(rows))  # which may drop some of those that are there
             if self.store.lacking(rows) <= self._room(0):
                 return True
         return False
@@ -209,9 +190,9 @@ class Planes:
     def _room(self, wanted: int) -> int:
         return self.store.room(lambda: self.vec[self.used], wanted)
 
-    def add_mixture(self, samples: np.ndarray, truth: Truth) -> None:
-        """The truth of each sample as its first plane, where it is a mixture of candidates: as good a lower bound as its parts."""
-        vectors, blocks = (t.cpu() for t in truth.vectors())
+    def add_mixture(self, samples: np.ndarray, latents: ImputedLatents) -> None:
+        """h* of each sample as its first plane, where it is a mixture of candidates: a lower bound as its parts are."""
+        vectors, blocks = (t.cpu() for t in latents.vectors())
         self.store.own_table()  # mixtures are not among the rows, nor exact in half precision
         if self._room(len(samples)) < len(samples):
             raise ValueError(self.store.message(len(samples)))
@@ -228,17 +209,17 @@ class Planes:
         kernels.fill_gram(samples, places, self.vectors, self.vec, self.blk, self.count, self.gram)
 
     def _reserve(self, room: int) -> None:
-        """Make the tables wide enough."""
-        more = max(room, 3 * self.gram.shape[1] // 2) - self.gram.shape[1]
+        """Make the tables wide enough, by half their width at least, so that this is rarely done."""
         if room > self.gram.shape[1]:
+            more = max(room, 3 * self.gram.shape[1] // 2) - self.gram.shape[1]
             for name in COLUMNS:
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self.gram = np.pad(self.gram, ((0, 0), (0, more), (0, more)))
 
     def drop_idle(self, patience: int) -> None:
-        """Forget planes that have had no weight for `patience` calls of this, if their sample has others that have."""
-        columns = [getattr(self, name) for name in COLUMNS]
-        kernels.drop_idle(*columns, self.count, self.gram, patience)
+        """Drop planes that have had no weight for `patience` calls of this, if their sample has others with weight."""
+        whole = self.idle, self.vec, self.blk, self.row, self.cls
+        kernels.drop_idle(whole, (self.alpha, self.loss), self.count, self.gram, patience)
 
     # ---- weights -------------------------------------------------------------------------------------------------
 
@@ -268,33 +249,33 @@ class Planes:
         off = (have > 0) & (np.abs(have - total) > 1e-12 * total)  # not rounding alone, so that to do it twice is to do it once
         self.alpha[off] *= (total[off] / have[off])[:, None]
 
-    def w(self, truth: Truth, total: np.ndarray) -> np.ndarray:
+    def w(self, latents: ImputedLatents, total: np.ndarray) -> np.ndarray:
         """(D,) in float64: Σ_i (total_i Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip)."""
         shape = self.n_blocks, self.store.length
-        if truth.rows is None or not self.store.shared:
-            out = self.hinge.C * truth.mean.cpu().numpy().reshape(shape)
+        if latents.rows is None or not self.store.shared:
+            out = self.hinge.C * latents.mean.cpu().numpy().reshape(shape)
         else:  # the same sum, without a copy of the rows in float64
             out, column = np.zeros(shape), np.s_[:, None]
-            rows, y = truth.rows.cpu().numpy(), self.hinge.y.cpu().numpy()
+            rows, y = latents.rows.cpu().numpy(), self.hinge.y.cpu().numpy()
             kernels.subtract_sum(self.vectors, rows[column], y[column], -total[column], np.ones_like(rows), out)
         kernels.subtract_sum(self.vectors, self.vec, self.blk, self.alpha, self.count, out)
         return out.ravel()
 
-    # ---- keeping -------------------------------------------------------------------------------------------------
+    # ---- saving --------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
         """Tensors from which `load_state` makes the same planes."""
         kept = {name: torch.from_numpy(getattr(self, name)[self.used].copy()) for name in ("row", "cls", "alpha", "idle")}
         return {"count": torch.from_numpy(self.count.copy()), **kept}
 
-    def load_state(self, state: dict[str, Tensor], truth: Truth | None) -> None:
-        """Take up where `state` was taken; `truth` says what a plane that is a mixture was made of."""
+    def load_state(self, state: dict[str, Tensor], mixture: ImputedLatents | None) -> None:
+        """Restore from `state()`; planes that are mixtures are those of `mixture`."""
         samples = np.repeat(np.arange(len(self.count)), state["count"].numpy())
         self.count[:] = 0
         rows, classes = state["row"].numpy(), state["cls"].numpy()
         mixed = rows == MIXTURE
-        if truth is not None and mixed.any():  # a start's, which was there first
-            self.add_mixture(samples[mixed], truth)
+        if mixture is not None and mixed.any():  # the first plane of its sample
+            self.add_mixture(samples[mixed], mixture)
         self.add(samples[~mixed], rows[~mixed], classes[~mixed])
         used = self.used
         for name in ("alpha", "idle"):
@@ -302,6 +283,6 @@ class Planes:
 
 
 def _rank(samples: np.ndarray) -> np.ndarray:
-    """(m,): the how-manieth of its sample each one is, where samples stand in order, as all callers have them."""
+    """(m,): the position of each entry within its sample; samples are sorted, as all callers have them."""
     _, first, length = np.unique(samples, return_index=True, return_counts=True)
     return np.arange(len(samples)) - np.repeat(first, length)

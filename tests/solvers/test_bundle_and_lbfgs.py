@@ -12,10 +12,12 @@ from lvmdc import Candidates
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.solvers import bundle as bundle_module
 from lvmdc.solvers.bundle import bundle
-from lvmdc.solvers.lbfgs import level, lower, quasi_newton
+from lvmdc.solvers.lbfgs import quasi_newton
 from lvmdc.solvers.likelihood import ExpectedLikelihood
-from lvmdc.solvers.linear import LinearScores, Regularised
+from lvmdc.solvers.line_search import level, lower
+from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
+from lvmdc.solvers.w_block import LinearScores
 
 
 def likelihood(p, C, seed=0, joint=None):
@@ -24,7 +26,7 @@ def likelihood(p, C, seed=0, joint=None):
 
 
 def hinge(p, C, alpha, h):
-    """Linearised at w = 0, h the first truth."""
+    """Linearised at w = 0, h the first one."""
     cost, unknown = 1.0 - torch.eye(p.n_classes, dtype=torch.float64)[p.y], torch.full_like(p.y, -1)
     space = LinearScores(p.candidates, ClassBlocks(p.n_classes))
     risk = LinearisedSlack(MinEntropySlack(p.candidates, p.y, unknown, cost, alpha), space.origin().scores, delta_at(p, h))
@@ -32,7 +34,7 @@ def hinge(p, C, alpha, h):
 
 
 def by_scipy(problem_):
-    """The optimum of a smooth problem by someone else's L-BFGS."""
+    """The optimum of a smooth problem by another L-BFGS."""
     space = problem_.space
 
     def value(w):
@@ -138,7 +140,7 @@ def test_the_transpose_works_by_chunks(monkeypatch):
     torch.testing.assert_close(LinearScores(p.candidates, ClassBlocks(3)).transpose(weights), whole)
 
 
-def test_features_that_are_all_zero_end_them_at_once():
+def test_they_end_at_once_where_all_features_are_zero():
     p = problem(0, dtype=torch.float32)
     zero = Candidates(torch.zeros_like(p.candidates.features), p.candidates.counts)
     p.candidates = zero
@@ -155,7 +157,7 @@ def test_the_line_search_finds_where_a_convex_function_turns(place):
     assert level(lambda t: t - place, flat=1e-3, limit=1.0) == pytest.approx(min(place, 1.0), rel=1e-2)
 
 
-def test_any_function_is_lowered_or_left():
+def test_a_step_lowers_any_function_or_is_zero():
     assert lower(lambda t: abs(t - 5.5), 5.5) == 4.0
     assert lower(lambda t: abs(t - 5.5), 5.5, expand=False) == 1.0
     assert lower(lambda t: (t - 0.01) ** 2, 1e-4) == pytest.approx(0.01, abs=0.0101)

@@ -18,7 +18,7 @@ LEARNERS = [EM, M3E]
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_the_history_has_a_row_an_outer_iteration(learner):
+def test_the_history_has_a_row_per_outer_iteration(learner):
     p = problem(0, n=12, signal=3)
     model = learner(C=3.0).fit(p.candidates, p.y)
     assert len(model.history_) == model.n_iter_
@@ -177,7 +177,7 @@ def test_one_sample_one_class_and_more_classes_than_seen(learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_samples_given_twice_weigh_as_once(learner):
+def test_samples_given_twice_change_nothing(learner):
     p = problem(8, n=8, signal=3)
     twice, h = p.candidates.subset(torch.arange(8).repeat(2)), random_h(p, 0)
     one = learner(C=1.0, init="given", tol=1e-5).fit(p.candidates, p.y, h_init=h)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from lvmdc.solvers.one_slack import solve_master
+from lvmdc.solvers.cutting_planes import solve_master
 
 
 def value(alpha: np.ndarray, gram: np.ndarray, loss: np.ndarray, C: float) -> float:

@@ -16,7 +16,7 @@ from learners.problems import (
 
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss
-from lvmdc.solvers import FrankWolfe, NSlack, OneSlack, StructuredHinge, Truth
+from lvmdc.solvers import FrankWolfe, ImputedLatents, NSlack, OneSlack, StructuredHinge
 
 SOLVERS = {"one_slack": OneSlack, "n_slack": NSlack, "frank_wolfe": FrankWolfe}  # Pegasos has a looser tolerance: test_pegasos.py
 
@@ -33,7 +33,7 @@ def solve(p, name, posterior, h, C, solver, start=None, tol=1e-8):
         solver = solver(StructuredHinge(p.candidates, p.y, ClassBlocks(p.n_classes), C))
     hinge = solver.hinge
     losses = ExpectedLoss(LOSSES[name], p.candidates, p.y, p.n_classes).expected_loss(posterior)
-    truth = Truth(hinge, rows=p.candidates.offsets + h)
+    truth = ImputedLatents(hinge, rows=p.candidates.offsets + h)
     return solver.solve(losses, truth, start or hinge.origin(), tol), solver
 
 
@@ -101,7 +101,7 @@ def test_it_never_ends_above_where_it_started(Solver, seed):
     p, C = problem(seed), 2.0
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(3), C)
     losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
-    truth = Truth(hinge, rows=p.candidates.offsets + random_h(p, seed))
+    truth = ImputedLatents(hinge, rows=p.candidates.offsets + random_h(p, seed))
     start = hinge.at(torch.from_numpy(np.random.default_rng(seed).normal(size=hinge.size)))
     for tol in (1e9, 10.0, 0.1):
         solution = Solver(hinge).solve(losses, truth, start, tol)
@@ -124,7 +124,7 @@ def test_shared_weights_and_latent_sets_that_depend_on_the_class(Solver, C):
     losses = expected_loss("overlap", p, delta_at(p, h))
     optimum, w = structural_svm(p, losses, h, C, shared_weights(p), lacks)
     hinge = StructuredHinge(p.candidates, p.y, joint, C)
-    truth = Truth(hinge, rows=p.candidates.offsets + h)
+    truth = ImputedLatents(hinge, rows=p.candidates.offsets + h)
     solution = Solver(hinge).solve(torch.from_numpy(losses), truth, hinge.origin(), 1e-9)
     assert solution.value == pytest.approx(optimum, abs=1e-6)
     np.testing.assert_allclose(solution.point.w.numpy(), w, atol=2e-3)
@@ -169,12 +169,12 @@ def expected_value_at_origin(p, posterior) -> float:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_mixture_may_stand_for_the_truth(Solver, seed):
+def test_latents_may_be_mixtures(Solver, seed):
     p, C = problem(seed, n=10, most=5), 5.0
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(3), C)
     posterior, weights = random_posterior(p, seed), random_posterior(p, seed + 1)
     losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(posterior)
-    solver, truth = Solver(hinge), Truth(hinge, weights)
+    solver, truth = Solver(hinge), ImputedLatents(hinge, weights)
     solution = solver.solve(losses, truth, hinge.origin(), 1e-9)
     other = (OneSlack if Solver is NSlack else NSlack)(hinge).solve(losses, truth, hinge.origin(), 1e-9)
     assert solution.value == pytest.approx(other.value, abs=1e-7)
@@ -185,7 +185,7 @@ def test_a_mixture_may_stand_for_the_truth(Solver, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_samples_may_count_differently(Solver, seed):
+def test_samples_may_have_weights(Solver, seed):
     p, C = problem(seed, n=10), 5.0
     posterior, h = random_posterior(p, seed), random_h(p, seed)
     kept = torch.tensor([i % 3 > 0 for i in range(10)])
@@ -201,7 +201,7 @@ def test_samples_may_count_differently(Solver, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_solver_that_was_kept_goes_on_as_if_never_interrupted(Solver, seed):
+def test_a_restored_solver_continues_as_if_never_interrupted(Solver, seed):
     p, C = problem(seed, n=12, most=5), 5.0
     posteriors, hs = [random_posterior(p, seed + k) for k in range(2)], [random_h(p, seed + k) for k in range(2)]
     first, solver = solve(p, "overlap", posteriors[0], hs[0], C, Solver, tol=0.1)
