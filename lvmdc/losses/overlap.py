@@ -20,13 +20,14 @@ Array = np.ndarray[Any, Any]
 
 
 # Vector instructions work on the sums of many boxes at once, each in the order of the boxes h', so that nothing is reordered and the last
-# digit does not depend on the machine.
+# digit does not depend on the machine. Arguments are separate, since tuples of arrays cost a third of the time for small samples.
 @njit(cache=True, error_model="numpy")
-def _add(box: tuple[float, ...], p: float, boxes: tuple[Array, ...], out: Array) -> None:  # pragma: no cover
-    """out_i += p (1 − O) between one box (x1, y1, x2, y2, area) and those of the arrays, all of one precision."""
+def _add(
+    x1: float, y1: float, x2: float, y2: float, size: float, p: float,
+    left: Array, top: Array, right: Array, bottom: Array, area: Array, out: Array,
+) -> None:  # pragma: no cover  # fmt: skip
+    """out_i += p (1 − O) between one box and those of the arrays, all of one precision."""
     zero, one = out.dtype.type(0), out.dtype.type(1)
-    x1, y1, x2, y2, size = box
-    left, top, right, bottom, area = boxes
     for i in range(len(out)):
         width = max(min(x2, right[i]) - max(x1, left[i]), zero)
         height = max(min(y2, bottom[i]) - max(y1, top[i]), zero)
@@ -49,7 +50,7 @@ def _sums(
             for tile in range(first, last, TILE):
                 few[:] = 0.0
                 for j in range(tile, min(tile + TILE, last)):
-                    _add((left[j], top[j], right[j], bottom[j], area[j]), p[j], boxes, few)
+                    _add(left[j], top[j], right[j], bottom[j], area[j], p[j], *boxes, few)
                 total += few
             out[i] = total
 
