@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +18,87 @@ from lvmdc.lightning.callbacks import draw_learned, draw_samples, spread
 from lvmdc.lightning.detection_data import Scenes
 from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Table, contact_sheet, draw_scene, results_table, write_report
-from lvmdc.reporting.page import png
+from lvmdc.reporting.drawing import png
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.atomic import SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import Detector
 
-# The end of a run: a table, images, the report page, hyperparameters for TensorBoard, and where all of it is.
-
 log = logging.getLogger(__name__)
 SHOWN = 24  # images of the test part in the report
-SHEET = 1024  # pixels across that all of them take on one sheet: four of the usual size
+SHEET = 1024  # pixels across of all of them on one sheet: four of the usual size
+COLUMNS = 6  # scenes in a row of a sheet
+PER_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
+SURE = 0.5  # probability above which a box is drawn
 NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
+DETECTION_NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
+
+Drawn = Sequence[tuple[str, Image.Image]]  # captions and images
 
 
 def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float], folder: Path, cfg: DictConfig) -> None:
-    """Say and show how it went."""
-    if not module.history():
+    """Write and log the results of a run."""
+    history = module.history()
+    if not history:
         return
     rows = result_rows(module, measures)  # of all ranks
     if not trainer.is_global_zero:
         return
-    table = measures_table(rows)
-    settings = flat(OmegaConf.to_container(cfg, resolve=True))
-    images = _draw(module, folder / "images")
-    log_hyperparameters(trainer, settings, measures)
-    board = f"tensorboard --logdir {folder}"
-    write_measures(folder / "results.json", measures | {"objective": module.history()[-1]["objective"]})
+    assert module.data.test is not None
+    assert module.data.train is not None
+    learned, drawn = draw_learned(module, module.data.train), draw_samples(module, module.data.test, SHOWN)
+    if learned:
+        write_atomically(folder / "images" / "learned.png", png(contact_sheet([image for _, image in learned], 1, legend=False)))
+    sheet = contact_sheet([image for _, image in drawn], max(1, SHEET // max(image.width for _, image in drawn)))
+    log_hyperparameters(trainer, settings_of(cfg), measures)
+    write_measures(folder / "results.json", measures | {"objective": history[-1]["objective"]})
+    table, title = measures_table(rows), f"{cfg.task_name}: {type(module.learner).__name__}"
+    _write(folder, cfg, title, history, table, drawn, sheet, learned)
+    log.info("objective %.4f after %d iterations", history[-1]["objective"], len(history))
+
+
+def finish_detection(
+    detector: Detector, test: Scenes, rows: dict[str, dict[str, float]], folder: Path, cfg: DictConfig, loggers: list[Any]
+) -> None:
+    """Write and log the results of a detector's training."""
+    drawn = draw_scenes(detector, test, SHOWN)
+    sheet = contact_sheet([image for _, image in drawn], COLUMNS, meanings=("truth", "predicted"))
+    for logger in loggers:
+        logger.log_metrics({f"final/{part}/{k}": v for part, found in rows.items() for k, v in found.items()}, step=0)
+        if isinstance(logger, TensorBoardLogger):
+            for i, (_, image) in enumerate(drawn):
+                logger.experiment.add_image(f"test/{i}", np.asarray(image), 0, dataformats="HWC")
+        logger.save()
+    title = f"{cfg.task_name}: {type(detector.learner).__name__}, labels of images alone"
+    _write(folder, cfg, title, mean_history(detector.history_), detection_table(rows, test.items.classes), drawn, sheet)
+
+
+def _write(
+    folder: Path,
+    cfg: DictConfig,
+    title: str,
+    history: list[dict[str, float]],
+    table: Table,
+    drawn: Drawn,
+    sheet: Image.Image,
+    learned: Drawn = (),
+) -> None:
+    """Images and the report into the run folder; table and places to the log."""
+    names, board = SafeNames(".png"), f"tensorboard --logdir {folder}"
+    for caption, image in drawn:
+        write_atomically(folder / "images" / names.path(caption.split(":")[0]), png(image))
+    write_atomically(folder / "images" / "all.png", png(sheet))
     if cfg.extras.report:
-        title = f"{cfg.task_name}: {type(module.learner).__name__}"
-        write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board])
-    log.info("\n%s\n", table.text())
-    log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
-    log.info("run folder  %s", folder)
-    for name, place in (("report", "report.html"), ("images", "images"), ("checkpoint", "checkpoints/last.ckpt")):
+        images = [*learned, *drawn]
+        write_report(folder / "report.html", title, settings_of(cfg), history, table, images, [command_line(), board])
+    log.info("\n%s\n\nrun folder  %s", table.text(), folder)
+    for name, place in (("report", "report.html"), ("images", "images/all.png"), ("checkpoint", "checkpoints/last.ckpt")):
         if (folder / place).exists():
             log.info("%-11s %s", name, folder / place)
     log.info("curves      %s", board)
 
 
 def result_rows(module: LatentModule, measures: dict[str, float]) -> list[dict[str, object]]:
-    """A row each for the training, validation and test part."""
+    """A row for each of the training, validation and test part."""
     found = {"test": {k.removeprefix("test/"): v for k, v in measures.items()}} if measures else {}
     for part, samples in (("validation", module.data.val), ("training", module.data.train)):
         if samples is not None:
@@ -69,14 +111,17 @@ def result_rows(module: LatentModule, measures: dict[str, float]) -> list[dict[s
 
 
 def measures_table(rows: list[dict[str, object]]) -> Table:
-    """Parts of the data below each other, their measures in percent.
+    """A row per part of the data, its measures in percent.
 
-    >>> print(measures_table([{"part": "test", "loss": 0.365}]).text())
-    part    loss
-    ----  ------
-    test  36.5 %
+    >>> measures_table([{"part": "test", "loss": 0.365}]).cells
+    [['test', '36.5 %']]
     """
     return results_table(rows, percent={name for row in rows for name in row} - {"part"})
+
+
+def settings_of(cfg: DictConfig) -> dict[str, str]:
+    """The composed configuration by dotted name."""
+    return flat(OmegaConf.to_container(cfg, resolve=True))
 
 
 def flat(config: Any, prefix: str = "") -> dict[str, str]:
@@ -91,7 +136,7 @@ def flat(config: Any, prefix: str = "") -> dict[str, str]:
 
 
 def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures: dict[str, float]) -> None:
-    """Settings beside the final measures, so that TensorBoard compares runs."""
+    """Settings and final measures, by which TensorBoard compares runs."""
     groups = ("method.", "loss.", "data.", "features.", "proposals.", "solver.", "seed")
     chosen = {k: v for k, v in settings.items() if k.startswith(groups)}
     for logger in trainer.loggers:
@@ -100,77 +145,21 @@ def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures:
             logger.save()
 
 
-def _draw(module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
-    test, train = module.data.test, module.data.train
-    assert test is not None
-    assert train is not None
-    learned, drawn = draw_learned(module, train), draw_samples(module, test, SHOWN)
-    names = SafeNames(".png")
-    for caption, image in drawn:
-        write_atomically(folder / names.path(caption.split(":")[0]), png(image))
-    columns = max(1, SHEET // max(image.width for _, image in drawn))
-    write_atomically(folder / "all.png", png(contact_sheet([image for _, image in drawn], columns)))
-    if learned:
-        write_atomically(folder / "learned.png", png(contact_sheet([image for _, image in learned], 1, legend=False)))
-    return learned + drawn
-
-
-# The end of a detector's training: a table, images, the report page, TensorBoard.
-
-SCENES_SHOWN, COLUMNS = 24, 6  # images of the test part in the report, and on a row of the sheet
-OF_A_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
-SURE = 0.5  # probability above which a box is drawn
-DETECTION_NAMES = {"corloc": "CorLoc", "ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
-
-
-def finish_detection(
-    detector: Detector, test: Scenes, rows: dict[str, dict[str, float]], folder: Path, cfg: DictConfig, loggers: list[Any]
-) -> None:
-    """Say and show how it went."""
-    table = detection_table(rows, test.items.classes)
-    drawn = draw_scenes(detector, test, SCENES_SHOWN)
-    names = SafeNames(".png")
-    for caption, image in drawn:
-        write_atomically(folder / "images" / names.path(caption), png(image))
-    sheet = contact_sheet([image for _, image in drawn], COLUMNS, meanings=("truth", "predicted"))
-    write_atomically(folder / "images" / "all.png", png(sheet))
-    for logger in loggers:
-        logger.log_metrics({f"final/{part}/{k}": v for part, found in rows.items() for k, v in found.items()}, step=0)
-        if isinstance(logger, TensorBoardLogger):
-            for i, (_, image) in enumerate(drawn):
-                logger.experiment.add_image(f"test/{i}", np.asarray(image), 0, dataformats="HWC")
-        logger.save()
-    settings = flat(OmegaConf.to_container(cfg, resolve=True))
-    if cfg.extras.report:
-        title = f"{cfg.task_name}: {type(detector.learner).__name__}, labels of images alone"
-        board = f"tensorboard --logdir {folder}"
-        write_report(folder / "report.html", title, settings, mean_history(detector.history_), table, drawn, [command_line(), board])
-    log.info("\n%s\n", table.text())
-    for name, place in (
-        ("run folder", ""),
-        ("report", "report.html"),
-        ("images", "images/all.png"),
-        ("checkpoint", "checkpoints/last.ckpt"),
-    ):
-        if (folder / place).exists():
-            log.info("%-11s %s", name, folder / place)
-
-
 def detection_table(rows: dict[str, dict[str, float]], classes: list[str]) -> Table:
-    """Parts of the data below each other, their measures in percent, the average precision of each class last.
+    """A row per part of the data, its measures in percent, the average precision of each class last.
 
-    >>> print(detection_table({"test": {"ap": 0.5, "ap/cat": 0.5}}, ["cat"]).text())
-    part      AP  AP cat
-    ----  ------  ------
-    test  50.0 %  50.0 %
+    >>> detection_table({"test": {"ap": 0.5, "ap/cat": 0.5}}, ["cat"]).heads
+    ['part', 'AP', 'AP cat']
     """
     columns = DETECTION_NAMES | {f"ap/{name}": f"AP {name}" for name in classes}
-    shown = [{"part": part} | {columns[k]: values[k] for k in columns if k in values} for part, values in rows.items()]
-    return results_table(shown, percent={name for row in shown for name in row} - {"part"})
+    shown: list[dict[str, object]] = [
+        {"part": part} | {columns[k]: values[k] for k in columns if k in values} for part, values in rows.items()
+    ]
+    return measures_table(shown)
 
 
 def draw_scenes(detector: Detector, scenes: Scenes, count: int, size: int = 256) -> list[tuple[str, Image.Image]]:
-    """Some of the images with what is predicted as present, each with its name."""
+    """Some of the images with the boxes of their predicted objects, each with its name."""
     index = spread(len(scenes), count)
     items, candidates = scenes.items.subset(index), scenes.candidates.subset(index)
     found = surest(detector.predict(candidates).to("cpu"), SURE)
@@ -195,7 +184,7 @@ def surest(found: LabelledBoxes, min_score: float) -> LabelledBoxes:
 
 
 def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str, float]]:
-    """One row an iteration: the means over the classes, of which those that have ended keep their last row.
+    """One row per iteration: the means over the classes, of which those that have ended keep their last row.
 
     >>> mean_history({0: [{"iteration": 1, "objective": 2.0}], 1: [{"iteration": 1, "objective": 4.0}, {"iteration": 2, "objective": 3.0}]})
     [{'iteration': 1, 'objective': 3.0}, {'iteration': 2, 'objective': 2.5}]
@@ -211,7 +200,7 @@ def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str,
 def draw_class(detector: Detector, scenes: Scenes, k: int, size: int = 256) -> Image.Image:
     """The best box of class k in some of the images that are labelled with it."""
     shown = (scenes.items.labels[:, k] == 1).nonzero().flatten()
-    index = shown[spread(len(shown), OF_A_CLASS)]
+    index = shown[spread(len(shown), PER_CLASS)]
     items, truth = scenes.items.subset(index), scenes.items.truth
     found = detector.locate(scenes.candidates.subset(index), items.labels).to("cpu").of_label(k)
     right = [None if truth is None else truth.of_label(k).of_image(i) for i in index.tolist()]
