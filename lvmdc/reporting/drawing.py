@@ -22,7 +22,6 @@ from lvmdc.boxes import LabelledBoxes
 from lvmdc.reporting.figures import DPI, INK, as_image, style
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TRUTH = "#00cd8c"  # bluish green, brightened for dark images
@@ -71,7 +70,7 @@ def draw_detection(
     (256, 192)
     """
     if (boxes is None) != (posterior is None):
-        raise ValueError("boxes and posterior belong together, but only one of them was given")
+        raise ValueError("boxes and posterior belong together, but only one of them is given")
     guess = None if predicted is None else _checked_box("predicted", predicted)[None]
     right = None if truth is None else _checked_box("truth", truth)[None]
     tags = [] if correct is None or guess is None else [MARKS[correct]]
@@ -125,50 +124,54 @@ def _draw(
     method = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.LANCZOS
     drawn = image.convert("RGB").resize((width, height), method)
     with style():
-        figure, axes = _canvas(width, height)
         if heat is not None:
-            axes.imshow(heat_map(coverage(*heat, (width, height), scale)), extent=(0, width, height, 0), interpolation="none")
+            overlay = Image.fromarray(heat_map(coverage(*heat, (width, height), scale)))
+            drawn.paste(overlay, mask=overlay)
+        figure = _canvas(width, height)
         line = max(2, round(like / 110))
         guesses, rights = ([] if boxes is None else (boxes.double() * scale).tolist() for boxes in (predicted, truth))
         for box in guesses + rights:
-            _outline(axes, box, line, width=line + 2, color=GROUND)
+            _outline(figure, box, line, width=line + 2, color=GROUND)
         for box in reversed(guesses):  # the best one on top
-            _outline(axes, box, line, width=line, color=PREDICTED)
+            _outline(figure, box, line, width=line, color=PREDICTED)
         for box in rights:  # where both agree, orange shows between the dashes
-            _outline(axes, box, line, width=line, color=TRUTH, linestyle=DASHES)
+            _outline(figure, box, line, width=line, color=TRUTH, linestyle=DASHES)
         for box, tag in reversed(list(zip(guesses, tags, strict=False))):
-            _label(axes, box, tag, max(9, round(like / 24)))
+            _label(figure, box, tag, max(9, round(like / 24)))
         drawn.paste(overlay := as_image(figure), mask=overlay)
         return _with_caption(drawn, caption, like) if caption else drawn
 
 
-def _canvas(width: int, height: int) -> tuple[Figure, Axes]:
-    """A transparent figure of that many pixels, and axes over all of it whose units are pixels, y downwards."""
+def _canvas(width: int, height: int) -> Figure:
+    """A transparent figure of that many pixels."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=((width + 0.01) / DPI, (height + 0.01) / DPI), dpi=DPI, facecolor="none")  # 0.01: sizes are cut to whole pixels
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    return figure, axes
+    # 0.01: sizes are cut to whole pixels
+    return Figure(figsize=((width + 0.01) / DPI, (height + 0.01) / DPI), dpi=DPI, facecolor="none")
 
 
-def _outline(axes: Axes, box: Sequence[float], inset: float, width: float, **look: Any) -> None:
+def _pixels(figure: Figure) -> Any:
+    """The transform from pixels, y downwards, to the figure."""
+    from matplotlib.transforms import Affine2D
+
+    return Affine2D().scale(1, -1).translate(0, round(figure.bbox.height))
+
+
+def _outline(figure: Figure, box: Sequence[float], inset: float, width: float, **look: Any) -> None:
     """A box whose line, `inset` pixels wide, lies inside it; what reaches beyond the image is drawn along its edge."""
     from matplotlib.patches import Rectangle
 
-    right, bottom = axes.get_xlim()[1], axes.get_ylim()[0]
-    x1, y1, x2, y2 = (min(max(v, 0), (right, bottom)[i % 2]) for i, v in enumerate(box))
+    x1, y1, x2, y2 = (min(max(v, 0), round(figure.bbox.size[i % 2])) for i, v in enumerate(box))
     corner, sides = (x1 + inset / 2, y1 + inset / 2), (max(x2 - x1 - inset, 0.5), max(y2 - y1 - inset, 0.5))
-    axes.add_patch(Rectangle(corner, *sides, fill=False, linewidth=width, joinstyle="miter", **look))
+    figure.add_artist(Rectangle(corner, *sides, fill=False, linewidth=width, joinstyle="miter", transform=_pixels(figure), **look))
 
 
-def _label(axes: Axes, box: Sequence[float], text: str, size: int) -> None:
+def _label(figure: Figure, box: Sequence[float], text: str, size: int) -> None:
     """Text on the upper left corner of a box: above it, so as to hide nothing in it, or inside if there is no room."""
-    right, bottom = axes.get_xlim()[1], axes.get_ylim()[0]
+    right, bottom = figure.bbox.size
     pad = 0.2 * size
     look = {"boxstyle": f"square,pad={pad / size}", "facecolor": PREDICTED, "edgecolor": GROUND, "linewidth": 1}
-    written = axes.text(0, 0, _printable(text), fontsize=size, color=GROUND, bbox=look, va="top")
+    written = figure.text(0, 0, _printable(text), fontsize=size, color=GROUND, bbox=look, va="top", transform=_pixels(figure))
     extent = written.get_window_extent()
     width, height = extent.width + 2 * pad, extent.height + 2 * pad
     x = max(0, min(box[0], right - width))
@@ -181,9 +184,10 @@ def _with_caption(drawn: Image.Image, caption: str, like: int) -> Image.Image:
     size = max(11, round(like / 19))
     width = max(drawn.width, round(0.6 * like))  # a narrow image still gets a caption that is readable
     lines = wrapped(_printable(caption), width - 10, size)
-    figure, axes = _canvas(width, round(1.3 * size * len(lines) + 8))
+    figure = _canvas(width, round(1.3 * size * len(lines) + 8))
     for i, line in enumerate(lines):
-        axes.text(5, 4 + 1.3 * size * (i + 0.5), line, fontsize=size, color=INK, va="center_baseline")
+        place = (5, 4 + 1.3 * size * (i + 0.5))
+        figure.text(*place, line, fontsize=size, color=INK, va="center_baseline", transform=_pixels(figure))
     strip = as_image(figure)
     sheet = Image.new("RGB", (width, drawn.height + strip.height), PAPER)
     sheet.paste(drawn, (0, 0))
@@ -248,15 +252,15 @@ def coverage(boxes: Tensor, posterior: Tensor, size: tuple[int, int], scale: flo
 
 
 def heat_map(values: np.ndarray) -> np.ndarray:
-    """(…, 4) colour and opacity, 0 to 1, of values in 0 to 1: transparent, then yellow, then red.
+    """(…, 4) red, green, blue and opacity, 0 to 255, of values in 0 to 1: transparent, then yellow, then red.
 
     >>> heat_map(np.array([0.0, 1.0]))[:, 3].tolist()
-    [0.0, 0.62]
+    [0, 158]
     """
     from matplotlib import colormaps
 
-    colours = colormaps[HEAT](0.15 + 0.7 * values)  # its ends are nearly white and nearly black
-    colours[..., 3] = OPACITY * values**RISE
+    colours = colormaps[HEAT](0.15 + 0.7 * values, bytes=True)  # its ends are nearly white and nearly black
+    colours[..., 3] = np.rint(255 * OPACITY * values**RISE)
     return colours
 
 
@@ -309,14 +313,14 @@ def draw_legend(width: int, meanings: Sequence[str] | None = None) -> Image.Imag
     handles: dict[str, Any] = {
         "truth": Patch(**box, edgecolor=TRUTH, linestyle=DASHES),
         "predicted": Patch(**box, edgecolor=PREDICTED),
-        "heat": tuple(Patch(facecolor=colour[:3]) for colour in heat_map(np.linspace(0, 1, 6))),
+        "heat": tuple(Patch(facecolor=colour[:3] / 255) for colour in heat_map(np.linspace(0, 1, 6))),
         "right": (square, Line2D([], [], marker=f"${MARKS[True]}$", **mark)),
         "wrong": (square, Line2D([], [], marker=f"${MARKS[False]}$", **mark)),
     }
     names = list(MEANINGS if meanings is None else meanings)
     with style():
         for columns in range(len(names), 0, -1):
-            figure, _ = _canvas(width, 30 * -(-len(names) // columns))
+            figure = _canvas(width, 30 * -(-len(names) // columns))
             legend = figure.legend(
                 [handles[name] for name in names],
                 [MEANINGS[name] for name in names],
@@ -369,9 +373,9 @@ def _checked_posterior(values: ArrayLike, m: int) -> Tensor:
     posterior = as_tensor(values).to(torch.float64)
     if posterior.shape != (m,):
         raise ValueError(f"posterior must have shape ({m},), one probability per box, but it has shape {tuple(posterior.shape)}")
-    bad = (~posterior.isfinite() | (posterior < 0)).nonzero().flatten()
-    if len(bad):
-        raise ValueError(f"posterior must be finite and not negative, but posterior[{int(bad[0])}] is {float(posterior[bad[0]])}")
+    bad = ~posterior.isfinite() | (posterior < 0)
+    if bool(bad.any()):
+        raise ValueError(f"posterior must be finite and not negative, but it holds {float(posterior[bad][0])}")
     if float(posterior.sum()) <= 0:
         raise ValueError("posterior must have a positive sum, but it is zero everywhere")
     return posterior

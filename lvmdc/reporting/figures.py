@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +45,9 @@ def style() -> Iterator[None]:
     False
     """
     import matplotlib
-    from matplotlib.font_manager import fontManager
 
-    installed = {font.name for font in fontManager.ttflist}
     settings: Any = {
-        "font.family": ["DejaVu Sans", *(name for name in FONTS if name in installed)],
+        "font.family": _fonts(),
         "text.parse_math": False,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -63,6 +62,14 @@ def style() -> Iterator[None]:
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # its place shows as a box
         yield
+
+
+@cache
+def _fonts() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}
+    return ["DejaVu Sans", *(name for name in FONTS if name in installed)]
 
 
 def line_chart(

@@ -45,7 +45,7 @@ def write_report(
     """Write a page that shows what was run, its results, how learning went and what it sees in images.
 
     Args:
-        path: the file; it is replaced in one step, when the whole page is there.
+        path: the file; it is replaced in one step.
         title: its heading.
         settings: the configuration, flattened: `method.C` → `10`.
         history: a row per iteration, as in `learner.history_`; what else it holds (`val_loss`) is shown too.

@@ -16,7 +16,7 @@ SIGNIFICANT = 4  # digits of a column's largest number; the rest of the column h
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are shown; `numeric` says which columns hold numbers and are aligned to the right.
+    """Cells as they are shown; columns that are `numeric` are aligned to the right.
 
     >>> table = Table(["method", "loss"], [["DISC", "42.3 %"], ["LSVM", "44.9 %"]], [False, True])
     >>> print(table.text())

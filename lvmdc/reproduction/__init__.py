@@ -1,4 +1,4 @@
-"""Section 6 of the paper as a whole: every method × C × fold × loss, then its figures and tables beside the published numbers."""
+"""The experiments of section 6 of the paper: every method × C × fold × loss, then figures and tables with the published numbers."""
 
 from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.protocol import Division, Method, Protocol, Run, plan_runs

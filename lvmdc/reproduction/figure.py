@@ -33,7 +33,7 @@ def draw_figure(curves: Mapping[str, Mapping[str, pd.DataFrame]], paper: Paper, 
     Args:
         curves: loss → method → `curve` of its runs, which may be empty.
         paper: the paper's numbers.
-        title: of the whole figure.
+        title: of all panels.
 
     >>> nothing = pd.DataFrame({"mean": [], "std": []})
     >>> [axes.get_title() for axes in draw_figure({"zero_one": {"LSVM": nothing}}, {}, "Nothing yet").axes]

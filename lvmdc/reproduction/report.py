@@ -141,10 +141,10 @@ class Report:
                 else:
                     log.warning("the predictions in the result %s do not fit the data, and are not drawn", run.key)
         sections = []
-        for loss, own in shown.items() if count else ():
-            sheet = draw_examples(own, problem, images, count)
+        for loss, methods_shown in shown.items() if count else ():
+            sheet = draw_examples(methods_shown, problem, images, count)
             write_atomically(folder / f"examples_{loss}.png", png(sheet))
-            chosen = "; ".join(f"{method}: {point_text(run.point)}" for method, (run, _) in own.items())
+            chosen = "; ".join(f"{method}: {point_text(run.point)}" for method, (run, _) in methods_shown.items())
             text = f"Test images of the first fold, at the hyperparameters of lowest mean test loss ({chosen})."
             sections.append({"heading": TITLES.get(loss, loss), "text": text, "sheet": sheet})
         if sections:
@@ -157,15 +157,15 @@ class Report:
         unfinished = sum(not result.get("converged", False) for result in done)
         found = [self.about, *notes(self.protocol)]
         if unfinished:
-            found.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv says which.")
+            found.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv lists them.")
         if missing:
-            found.append(f"{missing} of {len(self.results)} runs are not done; points that lack a fold are left out.")
+            found.append(f"{missing} of {len(self.results)} runs are not done; points without all folds are left out.")
         if self.runs.get("cpu_seconds") is not None:
             found.append(f"CPU time of all runs: {timedelta(seconds=round(self.runs['cpu_seconds'].sum()))}.")
         return found
 
     def section(self) -> str:
-        """What docs/RESULTS.md says of the figure."""
+        """The figure's section of docs/RESULTS.md."""
         return f"## {self.title}\n\n{date.today()}, `{self.command}`\n\n![{self.title}]({self.name}.png)\n\n{self._text()}"
 
     def _text(self) -> str:

@@ -1,4 +1,4 @@
-"""Results of many runs: one tidy table, the hyperparameters that are reported, paired tests, and the tables beside the paper's numbers.
+"""Results of many runs: one tidy table, the hyperparameters that are reported, paired tests, and tables with the paper's numbers.
 
 Hyperparameters are reported in two ways: the best on the test parts, as in the paper, or those chosen on validation folds.
 
@@ -82,7 +82,7 @@ def best_on_test(runs: pd.DataFrame, folds: int) -> pd.DataFrame | None:
 def chosen_by_validation(runs: pd.DataFrame, folds: int, inner_folds: int) -> pd.DataFrame | None:
     """For each fold, the run at the point of lowest mean loss over divisions of its training part, the first of several.
 
-    What is reported is the run at that point that learned from the whole training part; None where runs are missing.
+    It learned from the complete training part, test losses play no role. None where runs are missing.
 
     >>> chosen_by_validation(runs_frame([]), folds=5, inner_folds=3) is None
     True
@@ -142,7 +142,7 @@ def summarise(protocol: Protocol, runs: pd.DataFrame, paper: Paper) -> list[Summ
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The mean difference of two methods over the same folds, and how likely so large a one is by chance.
+    """The mean difference of two methods over the same folds, and the probability of a larger one by chance.
 
     `p` is that of the paired t-test, which the paper uses. It assumes independent folds, but their training parts share samples, so it is
     optimistic; `corrected` is that of `corrected_p`. Both are None where nothing can be tested.
@@ -288,8 +288,8 @@ def notes(protocol: Protocol) -> list[str]:
         found.append(
             "Chosen on validation: for each fold, the point with the lowest mean loss over"
             f" {protocol.inner_folds} division{'s' * (protocol.inner_folds > 1)} of its training part alone"
-            f" ({round(100 * protocol.inner_fraction)} % of every class for training, the rest for validation), then trained on the whole"
-            " training part."
+            f" ({round(100 * protocol.inner_fraction)} % of every class for training, the rest for validation), then trained on the"
+            " complete training part."
         )
     found += [
         "The true h is the candidate of best overlap with the annotated box: a loss of 0 can be reached, and the overlap loss is measured"

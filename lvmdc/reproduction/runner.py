@@ -153,7 +153,7 @@ class Store:
         return self.folder / "failed" / f"{run.key}.txt"
 
     def read(self, run: Run) -> dict[str, Any] | None:
-        """The result of a run; None where it is not finished, or its file is damaged, which a warning says."""
+        """The result of a run; None where it is not finished, or its file is damaged, with a warning."""
         path = self.path(run)
         if not path.exists():
             return None
@@ -266,7 +266,7 @@ def do_runs(
 
 
 def _parallel(batch: Sequence[Sequence[Run]], samples: str, store: Store, jobs: int, memory: int) -> Iterator[int]:
-    """Do tasks, and say how many runs each had as it ends."""
+    """Do tasks; as each ends, the number of its runs."""
     if jobs == 1:
         threads = torch.get_num_threads()
         try:

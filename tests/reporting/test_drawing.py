@@ -116,7 +116,7 @@ def test_coverage_is_a_probability():
 
 
 def test_the_heat_map_gets_darker_redder_and_more_opaque():
-    colours = heat_map(np.linspace(0, 1, 50))
+    colours = heat_map(np.linspace(0, 1, 50)).astype(int)
     assert (np.diff(colours[:, :3] @ (0.2126, 0.7152, 0.0722)) < 0).all()
     assert (np.diff(colours[:, 1]) < 0).all()
     assert colours[0, 3] == 0
@@ -198,7 +198,7 @@ def test_a_real_image_with_candidates_of_any_dtype():
         ({"boxes": [[0, 0, 1, 1]]}, "belong together"),
         ({"boxes": [0, 0, 1, 1], "posterior": [1.0]}, r"boxes must have shape \(m, 4\)"),
         ({"boxes": [[0, 0, 1, 1]], "posterior": [0.5, 0.5]}, r"posterior must have shape \(1,\)"),
-        ({"boxes": [[0, 0, 1, 1]], "posterior": [float("nan")]}, "posterior must be finite"),
+        ({"boxes": [[0, 0, 1, 1]], "posterior": [float("nan")]}, "posterior must be finite and not negative, but it holds nan"),
         ({"boxes": [[0, 0, 1, 1]], "posterior": [-1.0]}, "posterior must be finite and not negative"),
         ({"boxes": [[0, 0, 1, 1]], "posterior": [0.0]}, "positive sum"),
         ({"size": 3}, "size must be at least 16"),

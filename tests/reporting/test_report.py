@@ -1,4 +1,4 @@
-"""The HTML report: whole, needing nothing else, and safe against names that look like HTML."""
+"""The HTML report: complete, without outside resources, and safe against names that look like HTML."""
 
 import base64
 import io
