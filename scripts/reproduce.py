@@ -1,4 +1,4 @@
-"""The paper's experiments, whole: `python scripts/reproduce.py figure=1` (objects) or 2 (actions); figure=demo needs no data."""
+"""The experiments of the paper: `python scripts/reproduce.py figure=1` (objects) or 2 (actions); figure=demo needs no data."""
 
 from lvmdc.cli.reproduce import main
 

@@ -35,9 +35,8 @@ from lvmdc import DISC, Candidates, OverlapLoss
 from lvmdc.cli.table import collect
 from lvmdc.lightning.checkpoint import DETECTOR_KEY, read_checkpoint, write_content
 from lvmdc.reproduction import Division
-from lvmdc.reproduction import store as sessions
 from lvmdc.reproduction.protocol import Run
-from lvmdc.reproduction.store import Store
+from lvmdc.reproduction.runner import Store
 from lvmdc.samples import published_split
 from lvmdc.sequences import motif
 from lvmdc.storage.files import read_json
@@ -427,21 +426,15 @@ def _results(folder: Path) -> list[Reader]:
     store = Store(folder / "reproduce")
     predictions = {"y": [0, 1], "h": [1, 1], "p": None}
     store.write(run, {"measures": {"loss": 0.5, "entropy": None}, "converged": True, "warnings": ["a"], "predictions": predictions})
-    sessions.keep(folder, sessions.Session(1, 2.0, 3, 1), {})
 
     def result() -> None:
         if store.read(run) is None:  # which a warning said
             raise ValueError(f"{run.key}.json is damaged")
 
-    def took() -> None:
-        if sessions.total(folder) is None:
-            raise ValueError("sessions.json is damaged")
-
     return [
         Reader("results.json", folder / "1" / "results.json", lambda: collect(folder).text(), as_json),
         Reader("overrides.yaml", folder / "1" / ".hydra" / "overrides.yaml", lambda: collect(folder).text(), reworded),
         Reader("result of a run", store.path(run), result, as_json),
-        Reader("sessions.json", folder / "sessions.json", took, as_json),
     ]
 
 

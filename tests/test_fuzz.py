@@ -36,7 +36,7 @@ NAMES = [
     *("COCO", "COCO scenes", "VOC action", "VOC detection", "VOC list", "boxes.csv"),
     *(f"image folder, {suffix}" for suffix in ("png", "jpg", "gif", "tif", "webp", "bmp", "ppm")),
     *("motif", "motif, gz", "MNIST images", "MNIST labels"),
-    *("results.json", "overrides.yaml", "result of a run", "sessions.json", "zip archive", "tar archive", "run.json"),
+    *("results.json", "overrides.yaml", "result of a run", "zip archive", "tar archive", "run.json"),
 ]
 
 

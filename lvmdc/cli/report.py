@@ -15,14 +15,17 @@ from lvmdc.lightning.detector import DetectorModule, images_of
 from lvmdc.lightning.drawing import draw_learned, draw_samples
 from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
-from lvmdc.reporting.page import png
+from lvmdc.reporting.drawing import png
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import pseudo_labels, save_coco
 
 log = logging.getLogger(__name__)
 SHOWN = 24  # images of the test part in the report
-SHEET = 1024  # pixels across that all of them take on one sheet: four of the usual size
+SHEET = 1024  # pixels across of all of them on one sheet: four of the usual size
+COLUMNS = 6  # scenes in a row of a sheet
+PER_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
+SURE = 0.5  # probability above which a box is drawn
 NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
 NAMES |= {"ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
 PARTS = {"train": "training", "val": "validation", "test": "test"}
@@ -83,6 +86,11 @@ def measures_table(results: dict[str, dict[str, float]], classes: list[str]) -> 
     return results_table(rows, percent=set(columns.values()) & {name for row in rows for name in row})
 
 
+def settings_of(cfg: DictConfig) -> dict[str, str]:
+    """The composed configuration by dotted name."""
+    return flat(OmegaConf.to_container(cfg, resolve=True))
+
+
 def flat(config: Any, prefix: str = "") -> dict[str, str]:
     """Settings by dotted name.
 
@@ -95,7 +103,7 @@ def flat(config: Any, prefix: str = "") -> dict[str, str]:
 
 
 def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures: dict[str, float]) -> None:
-    """Settings beside the final measures, so that TensorBoard compares runs."""
+    """Settings and final measures, by which TensorBoard compares runs."""
     groups = ("method.", "loss.", "data.", "features.", "proposals.", "solver.", "seed")
     chosen = {k: v for k, v in settings.items() if k.startswith(groups)}
     for logger in trainer.loggers:

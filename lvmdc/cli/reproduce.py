@@ -1,4 +1,4 @@
-"""The protocol from a composed configuration, checked before any work."""
+"""A figure of the paper from a composed configuration: what scripts/reproduce.py runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import re
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,84 @@ from omegaconf import DictConfig, OmegaConf
 from lvmdc.cli import errors
 from lvmdc.cli.config import checked
 from lvmdc.lightning.data import LatentDataModule
-from lvmdc.reporting.record import describe_run
-from lvmdc.reproduction import store as sessions
-from lvmdc.reproduction.chart import require
-from lvmdc.reproduction.plan import describe_plan, plan_runs
+from lvmdc.reporting.record import write_record
 from lvmdc.reproduction.problem import Problem
-from lvmdc.reproduction.protocol import Method, Protocol, Run, check_divisions
+from lvmdc.reproduction.protocol import Method, Protocol, Run, check_divisions, describe_plan, plan_runs
 from lvmdc.reproduction.report import Report, publish
-from lvmdc.reproduction.runner import do_runs
-from lvmdc.reproduction.store import Store, code_digest
-from lvmdc.reproduction.summary import Paper
+from lvmdc.reproduction.results import Paper
+from lvmdc.reproduction.runner import Store, code_digest, do_runs
 from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.metrics import recall
+
+log = logging.getLogger(__name__)
+EMBEDDED = ("cluttered_digits", "stick_actions")
+PASSING = ("publish=", "n_jobs=", "memory=", "run=", "redo=", "out=", "paths.", "extras.", "hydra")  # words that change no result
+
+
+class RunsFailed(RuntimeError):
+    """Some runs ended in an error; all others are done and reported."""
+
+
+def reproduce(cfg: DictConfig) -> Report:
+    """Do the runs of a figure that are not done, then write the figure, tables and images; at the end RunsFailed if some failed."""
+    protocol, paper = read_protocol(cfg), read_paper(cfg)
+    check_rest(cfg, protocol)
+    folder, store = Path(cfg.out), Store(cfg.out)
+    data: LatentDataModule = instantiate(cfg.data, _convert_="all")
+    candidates = build_candidates(data.images, data.proposals, data.features, data.cache_dir, data.progress, data.prior)
+    problem = Problem.of(data.images, candidates)
+    runs = plan_runs(protocol, problem.key)
+    check_divisions({run.division for run in runs}, problem.y, problem.groups)
+    about = describe(data, problem, str(cfg.data.images._target_).rpartition(".")[2])
+    log.info("%s\n%s\n%s", cfg.title, about, describe_plan(protocol, runs))
+    if cfg.run:
+        do_missing(cfg, runs, problem, store)
+    names = [method.name for method in protocol.methods]
+    compare, against = (cfg.compare if cfg.compare in names else None), [name for name in cfg.against if name in names]
+    results = [(run, store.read(run)) for run in runs]
+    report = Report(cfg.name, cfg.title, about, command(sys.argv[1:]), protocol, paper, results, compare, against)
+    report.write(folder)
+    report.write_examples(folder, problem, data.images, cfg.examples)
+    log.info("\n%s\n", "\n\n".join(table.text() for table in report.tables()))
+    for name, place in (("figure", f"{cfg.name}.png"), ("table", "table.html"), ("examples", "examples.html"), ("all runs", "runs.csv")):
+        if (folder / place).exists():
+            log.info("%-9s %s", name, folder / place)
+    failed = [run for run in runs if store.failure(run).exists()]
+    if failed:
+        last = store.failure(failed[0]).read_text(encoding="utf-8").strip().splitlines()[-1]
+        raise RunsFailed(
+            f"{len(failed)} of {len(runs)} runs failed, and are tried again next time; the first: {last}; see {store.failure(failed[0])}"
+        )
+    if cfg.publish is not None:
+        missing = sum(result is None for _, result in results)
+        if missing:
+            raise ValueError(f"publish needs all {len(runs)} runs, but {missing} of them are not done")
+        log.info("published %s", publish(cfg.publish, cfg.name, report.section(), (folder / f"{cfg.name}.png").read_bytes()))
+    return report
+
+
+def do_missing(cfg: DictConfig, runs: Sequence[Run], problem: Problem, store: Store) -> None:
+    """The runs that are not done yet, or, with `redo`, were done by other code."""
+    found = {run: store.read(run) for run in runs}
+    stale = [run for run, result in found.items() if result is not None and result.get("code") != code_digest()]
+    if stale and not cfg.redo:
+        log.warning("%d of the results were made by other code than this; redo=true repeats them", len(stale))
+    again = set(stale) if cfg.redo else set()
+    left = list({run.key: run for run, result in found.items() if result is None or run in again}.values())
+    log.info("%d of them are done already, %d are left", len(runs) - len(left), len(left))
+    if not left:
+        return
+    write_record(store.folder)
+    samples = store.folder / f"samples-{problem.key[:16]}.npz"
+    problem.save(samples)
+    try:
+        do_runs(left, str(samples), store, cfg.n_jobs, cfg.memory, cfg.extras.progress)
+    except KeyboardInterrupt:
+        done, again_by = sum(store.path(run).exists() for run in runs), command(sys.argv[1:], ())
+        log.info("\ninterrupted; %d of %d runs are done and kept. To continue, repeat the command: %s", done, len(runs), again_by)
+        raise
+    finally:
+        samples.unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -43,7 +108,7 @@ def main() -> None:
 
 
 def read_protocol(cfg: DictConfig) -> Protocol:
-    """What `configs/reproduce.yaml` and the chosen figure say is to be run.
+    """The protocol of `configs/reproduce.yaml` and the chosen figure, checked.
 
     >>> lsvm = {"learner": "lvmdc.LSVM", "grid": {"C": []}}
     >>> cfg = {"methods": {"LSVM": lsvm}, "losses": {"label": {"_target_": "lvmdc.LabelLoss"}}, "settings": {"tol": 0.001}}
@@ -111,7 +176,7 @@ def read_paper(cfg: DictConfig) -> Paper:
 
 
 def check_rest(cfg: DictConfig, protocol: Protocol) -> None:
-    """Refuse files that are not there, comparisons with what is not run, and numbers out of range."""
+    """Refuse missing files, comparisons with methods that are not run, and numbers out of range."""
     for path in cfg.needs:
         if not Path(path).exists():
             raise FileNotFoundError(f"{path} does not exist: LVMDC_DATA must name the folder of the data sets; figure=demo needs none")
@@ -124,90 +189,13 @@ def check_rest(cfg: DictConfig, protocol: Protocol) -> None:
             raise ValueError(f"{name} must be at least {least}, but it is {cfg[name]}")
 
 
-# A figure of the paper from a composed configuration: the work of scripts/reproduce.py.
-
-log = logging.getLogger(__name__)
-EMBEDDED = ("cluttered_digits", "stick_actions")
-PASSING = ("publish=", "n_jobs=", "memory=", "run=", "redo=", "out=", "paths.", "extras.", "hydra")  # words that change no result
-
-
-class RunsFailed(RuntimeError):
-    """Some runs ended in an error; all others are done and reported."""
-
-
-def reproduce(cfg: DictConfig) -> Report:
-    """Do what is not done of a figure's runs, then write the figure, tables and images; at the end RunsFailed if some ended in errors."""
-    require("matplotlib", "scipy")
-    protocol, paper = read_protocol(cfg), read_paper(cfg)
-    check_rest(cfg, protocol)
-    folder, store = Path(cfg.out), Store(cfg.out)
-    data: LatentDataModule = instantiate(cfg.data, _convert_="all")
-    candidates = build_candidates(data.images, data.proposals, data.features, data.cache_dir, data.progress, data.prior)
-    problem = Problem.of(data.images, candidates)
-    runs = plan_runs(protocol, problem.key)
-    check_divisions({run.division for run in runs}, problem.y, problem.groups)
-    about = describe(data, problem, str(cfg.data.images._target_).rpartition(".")[2])
-    log.info("%s\n%s\n%s", cfg.title, about, describe_plan(protocol, runs))
-    if cfg.run:
-        do_missing(cfg, runs, problem, store)
-    names = [method.name for method in protocol.methods]
-    compare, against = (cfg.compare if cfg.compare in names else None), [name for name in cfg.against if name in names]
-    results = [(run, store.read(run)) for run in runs]
-    report = Report(cfg.name, cfg.title, about, command(sys.argv[1:]), protocol, paper, results, compare, against)
-    report.write(folder)
-    report.write_examples(folder, problem, data.images, cfg.examples)
-    log.info("\n%s\n", "\n\n".join(table.text() for table in report.tables()))
-    for name, place in (("figure", f"{cfg.name}.png"), ("table", "table.html"), ("examples", "examples.html"), ("all runs", "runs.csv")):
-        if (folder / place).exists():
-            log.info("%-9s %s", name, folder / place)
-    failed = [run for run in runs if store.failure(run).exists()]
-    if failed:
-        raise RunsFailed(f"{len(failed)} of {len(runs)} runs failed, and are tried again next time; {store.failure(failed[0])} says why")
-    if cfg.publish is not None:
-        lacking = sum(result is None for _, result in results)
-        if lacking:
-            raise ValueError(f"publish needs all {len(runs)} runs, but {lacking} of them are not done")
-        chart = (folder / f"{cfg.name}.png").read_bytes()
-        log.info("published %s", publish(cfg.publish, cfg.name, report.section(folder), chart))
-    return report
-
-
-def do_missing(cfg: DictConfig, runs: Sequence[Run], problem: Problem, store: Store) -> None:
-    """The runs that are not done yet, or, with `redo`, were done by other code."""
-    found = {run: store.read(run) for run in runs}
-    others = [run for run, result in found.items() if result is not None and result.get("code") != code_digest()]
-    if others and not cfg.redo:
-        log.warning("%d of the results are those of other code than this; redo=true does them again", len(others))
-    again = set(others) if cfg.redo else set()
-    left = list({run.key: run for run, result in found.items() if result is None or run in again}.values())
-    log.info("%d of them are done already, %d are left", len(runs) - len(left), len(left))
-    if not left:
-        return
-    samples = store.folder / f"samples-{problem.key[:16]}.npz"
-    problem.save(samples)
-    started = time.perf_counter()
-    try:
-        used = do_runs(left, str(samples), store, cfg.n_jobs, cfg.memory, cfg.extras.progress)
-    except KeyboardInterrupt:
-        done = sum(store.path(run).exists() for run in runs)
-        log.info(
-            "\ninterrupted; %d of %d runs are done and kept. To go on, say the same again: %s", done, len(runs), command(sys.argv[1:], ())
-        )
-        raise
-    finally:
-        samples.unlink(missing_ok=True)
-    session = sessions.Session(len(left), time.perf_counter() - started, used.peak, used.processes)
-    sessions.keep(store.folder, session, describe_run())
-    log.info("%s", session)
-
-
 def describe(data: LatentDataModule, problem: Problem, source: str) -> str:
-    """The data in a sentence; whether they are embedded is said."""
+    """The data in a sentence."""
     counts, c = problem.candidates.counts, problem.candidates
     where = "embedded data, made from a seed" if source in EMBEDDED else "data on disk"
     return (
         f"Data: {source} ({where}), {len(problem)} images of {len(data.classes)} classes, {int(counts.min())} to {int(counts.max())}"
-        f" candidates of {c.n_features} features an image, {float(counts.double().mean()):.1f} on average;"
+        f" candidates of {c.n_features} features per image, {float(counts.double().mean()):.1f} on average;"
         f" {100 * recall(c, problem.truth):.1f} % of the images have one that overlaps the annotated box by half."
     )
 
@@ -222,7 +210,7 @@ def quoted(words: Sequence[str]) -> list[str]:
 
 
 def command(words: Sequence[str], without: tuple[str, ...] = PASSING) -> str:
-    """What to type to get the same results, less what changes none.
+    """What to type to get the same results, without words that change none.
 
     >>> command(["figure='1'", "n_jobs=4", "publish=docs"])
     'python scripts/reproduce.py figure=1'

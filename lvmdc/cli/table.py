@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 import yaml
 
 from lvmdc.cli.report import NAMES
@@ -31,28 +30,32 @@ def main() -> None:
 
 
 def collect(folder: str | Path) -> Table:
-    """A row for every setting of a sweep, (mean, deviation) over its repetitions; runs that did not finish are counted out."""
+    """A row for each setting of a sweep, mean ± deviation over its repetitions; unfinished runs are left out."""
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be a folder of runs, but it {'is a file' if folder.exists() else 'does not exist'}")
-    groups: dict[tuple[str, ...], list[dict[str, float]]] = defaultdict(list)
-    for results in sorted(folder.rglob("results.json")):
-        overrides = read_overrides(results.parent / ".hydra" / "overrides.yaml")
-        setting = tuple(sorted(word for word in overrides if word.split("=")[0] not in REPEATS))
-        groups[setting].append(read_results(results))
-    if not groups:
+    rows = []
+    for path in sorted(folder.rglob("results.json")):
+        words = read_overrides(path.parent / ".hydra" / "overrides.yaml")
+        rows.append({"words": tuple(sorted(word for word in words if word.split("=")[0] not in REPEATS))} | read_results(path))
+    if not rows:
         raise ValueError(f"{folder} holds no finished run: none of its folders has a results.json")
-    common = set.intersection(*(set(setting) for setting in groups))
-    rows: list[dict[str, object]] = []
-    for setting, found in groups.items():
-        row: dict[str, object] = {"setting": " ".join(w for w in setting if w not in common) or "all", "runs": len(found)}
-        for name, title in NAMES.items():
-            values = [100 * run[f"test/{name}"] for run in found if f"test/{name}" in run]
-            if values:
-                mean = float(np.mean(values))
-                row[f"{title} %"] = (mean, float(np.std(values, ddof=1))) if len(values) > 1 else mean
-        rows.append(row)
-    return results_table(rows)
+    runs = pd.DataFrame(rows)
+    common = set.intersection(*map(set, runs["words"]))
+    runs["setting"] = [" ".join(word for word in words if word not in common) or "all" for words in runs["words"]]
+    groups = runs.groupby("setting", sort=False)
+    table = pd.DataFrame({"runs": groups.size()})
+    for name, title in NAMES.items():
+        if f"test/{name}" in runs:
+            found = 100 * groups[f"test/{name}"].agg(["mean", "std"])
+            cells = [_cell(mean, std) for mean, std in found.itertuples(index=False)]
+            table[f"{title} %"] = pd.Series(cells, index=table.index, dtype=object)
+    return results_table([{str(name): value for name, value in row.items()} for row in table.reset_index().to_dict("records")])
+
+
+def _cell(mean: float, std: float) -> float | tuple[float, float] | None:
+    """A mean and its deviation, or one of a single run alone."""
+    return None if pd.isna(mean) else mean if pd.isna(std) else (mean, std)
 
 
 def read_results(path: Path) -> dict[str, float]:

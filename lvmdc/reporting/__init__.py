@@ -1,11 +1,9 @@
-"""What a run looked like: drawings of boxes and posteriors, tables, curves, the HTML report, predictions on disk."""
+"""What a run looks like: drawings of boxes and posteriors, tables, curves, the HTML report, predictions on disk."""
 
-from lvmdc.reporting.curves import line_chart
-from lvmdc.reporting.drawing import draw_detection
+from lvmdc.reporting.drawing import contact_sheet, draw_detection, draw_legend, draw_scene
+from lvmdc.reporting.figures import line_chart
 from lvmdc.reporting.predictions import Detection, Prediction, save_predictions
 from lvmdc.reporting.report import write_report
-from lvmdc.reporting.scene import draw_scene
-from lvmdc.reporting.sheet import contact_sheet, draw_legend
 from lvmdc.reporting.table import Table, results_table
 
 __all__ = [

@@ -1,200 +1,45 @@
-"""Drawing boxes, text and the posterior on an image."""
+"""Images with boxes, classes and the posterior over boxes; many of them on one sheet.
 
+A predicted box is solid orange, a ground-truth box dashed green, both on a dark line that any image shows. The colours are near those of
+Okabe and Ito, which colour-blind readers can distinguish; the dashes distinguish the boxes without colour.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
 import unicodedata
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
+from lvmdc.boxes import LabelledBoxes
+from lvmdc.reporting.figures import DPI, INK, as_image, style
 
-# Text on images.
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
-# Tried in turn for what Pillow's own font, which is ASCII, cannot write; the first that is installed and knows all letters serves.
-FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "NotoSansCJK-Regular.ttc", "arial.ttf", "Arial Unicode.ttf", "msgothic.ttc")
-
-
-def lettering(text: str, size: int) -> tuple[str, Font]:
-    """The text, and a font that can write it. Where no installed font knows all letters, accents go and the rest becomes `?`.
-
-    >>> lettering("a moose", 12)[0]
-    'a moose'
-    """
-    text = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)  # control characters have no shape
-    if not text.isascii():
-        for name in FONTS:
-            font = _installed(name, size)
-            if font is not None and all(_writes(font, c) for c in set(text)):
-                return text, font
-        letters = unicodedata.normalize("NFKD", text)
-        text = "".join(c if c.isascii() else "?" for c in letters if not unicodedata.combining(c))
-    return text, _own(size)
-
-
-def wrapped(text: str, font: Font, width: float, most: int = 3) -> list[str]:
-    """`text` in at most `most` lines no wider than `width` pixels, cut with an ellipsis where it is longer.
-
-    >>> wrapped("a deer in the woods", lettering("", 12)[1], 60)
-    ['a deer in', 'the woods']
-    """
-    lines = [""]
-    for word in text.split():
-        joined = f"{lines[-1]} {word}".strip()
-        if font.getlength(joined) <= width:
-            lines[-1] = joined
-            continue
-        if lines[-1]:
-            lines.append("")
-        for letter in word:  # a word on a line of its own may still be too long
-            if lines[-1] and font.getlength(lines[-1] + letter) > width:
-                lines.append("")
-            lines[-1] += letter
-    if len(lines) > most:
-        last = lines[most - 1]
-        while last and font.getlength(f"{last}...") > width:
-            last = last[:-1]
-        lines = [*lines[: most - 1], f"{last}..."]
-    return lines
-
-
-@cache
-def _own(size: int) -> Font:
-    return ImageFont.load_default(size)
-
-
-@cache
-def _installed(name: str, size: int) -> Font | None:
-    try:
-        return ImageFont.truetype(name, size)
-    except OSError:
-        return None
-
-
-def _writes(font: Font, letter: str) -> bool:
-    missing, mask = font.getmask("\U0010ffff"), font.getmask(letter)  # no font has U+10FFFF: it shows as a missing letter does
-    return mask.size != missing.size or bytes(mask) != bytes(missing) or letter == " "
-
-
-# Lines that stand out on any image, each box in its own colour and its own style.
-#
-# Colours are near those of Okabe and Ito, which colour-blind readers tell apart; the style tells the boxes apart without colour.
-
-Colour = tuple[int, int, int]
-Place = tuple[int, int, int, int]  # left, top, right, bottom in pixels, the last ones included
-
-TRUTH: Colour = (0, 205, 140)  # bluish green, brightened for dark images; dashed
-PREDICTED: Colour = (255, 140, 26)  # orange; solid
-CASING: Colour = (15, 15, 15)  # around both
-
-
-@dataclass(frozen=True)
-class Pen:
-    """Draws boxes on an image of `limit` (width, height) pixels, with lines `width` pixels wide that lie inside the box.
-
-    >>> from PIL import Image
-    >>> image = Image.new("RGB", (32, 32))
-    >>> pen = Pen(ImageDraw.Draw(image), width=2, limit=image.size)
-    >>> pen.solid((4, 4, 20, 20), PREDICTED)
-    >>> image.getpixel((4, 10)), image.getpixel((5, 10)), image.getpixel((6, 10))
-    ((255, 140, 26), (255, 140, 26), (0, 0, 0))
-    """
-
-    draw: ImageDraw.ImageDraw
-    width: int
-    limit: tuple[int, int]
-
-    def place(self, box: Tensor, scale: float) -> Place:
-        """Where a box (x1, y1, x2, y2) lies on an image enlarged by `scale`; what reaches beyond it is drawn along its edge."""
-        corners = [round(float(v) * scale) - (i > 1) for i, v in enumerate(box)]
-        x1, y1, x2, y2 = (min(max(v, 0), self.limit[i % 2] - 1) for i, v in enumerate(corners))
-        return x1, y1, max(x1, x2), max(y1, y2)
-
-    def case(self, place: Place) -> None:
-        """The dark ground of a box's line, a pixel wider on both sides."""
-        x1, y1, x2, y2 = place
-        self.draw.rectangle((x1 - 1, y1 - 1, x2 + 1, y2 + 1), outline=CASING, width=self.width + 2)
-
-    def solid(self, place: Place, colour: Colour) -> None:
-        """The predicted box."""
-        self.draw.rectangle(place, outline=colour, width=self.width)
-
-    def dashed(self, place: Place, colour: Colour) -> None:
-        """The true box; a dash starts at the left and at the top of each side."""
-        (x1, y1, x2, y2), last, dash = place, self.width - 1, 3 * self.width
-        for x in range(x1, x2 + 1, 2 * dash):
-            for y in (y1, max(y1, y2 - last)):
-                self.draw.rectangle((x, y, min(x + dash - 1, x2), min(y + last, y2)), fill=colour)
-        for y in range(y1, y2 + 1, 2 * dash):
-            for x in (x1, max(x1, x2 - last)):
-                self.draw.rectangle((x, y, min(x + last, x2), min(y + dash - 1, y2)), fill=colour)
-
-    def badge(self, place: Place, colour: Colour, correct: bool) -> None:
-        """A tick or a cross on the upper left corner of a box: above it, so as to hide nothing in it, or inside if there is no room."""
-        side = 6 * self.width
-        x, y = place[0], place[1] - side if place[1] >= side else place[1]
-        self.draw.rectangle((x, y, x + side, y + side), fill=colour, outline=CASING)
-        tick, cross = [[(0.2, 0.52), (0.42, 0.74), (0.8, 0.28)]], [[(0.25, 0.25), (0.75, 0.75)], [(0.25, 0.75), (0.75, 0.25)]]
-        for stroke in tick if correct else cross:
-            self.draw.line([(x + a * side, y + b * side) for a, b in stroke], fill=CASING, width=self.width, joint="curve")
-
-
-# The posterior over boxes as a translucent heat map.
-
-# Yellow to red: even steps of lightness (0.94 to 0.58) and hue (105° to 27°) in OKLCH, as saturated as sRGB allows.
-RAMP = ((255, 241, 47), (255, 211, 55), (254, 181, 3), (247, 152, 7), (240, 121, 7), (234, 82, 2), (227, 18, 30))
-OPACITY, RISE = 0.62, 0.65  # opacity of v is OPACITY · v^RISE: certainty can be seen through, and little probability still be seen
-
-
-def coverage(boxes: Tensor, posterior: Tensor, size: tuple[int, int], scale: float = 1.0) -> np.ndarray:
-    """(height, width) the probability, under the posterior, that the box covers a pixel: Σ_h p(h) [pixel in box h].
-
-    Args:
-        boxes: (m, 4) corners x1, y1, x2, y2.
-        posterior: (m,) weights of the boxes, which are made to sum to one.
-        size: width and height of the map.
-        scale: pixels of the map per unit of `boxes`.
-
-    >>> import torch
-    >>> coverage(torch.tensor([[0, 0, 2, 1], [1, 0, 3, 1]]), torch.tensor([0.75, 0.25]), size=(4, 1))
-    array([[0.75, 1.  , 0.25, 0.  ]])
-    """
-    width, height = size
-    p = posterior.detach().cpu().double().numpy()
-    corners = np.rint(boxes.detach().cpu().double().numpy() * scale)
-    x1, y1, x2, y2 = corners.clip(0, [width, height, width, height]).astype(int).T
-    steps = np.zeros((height + 1, width + 1))  # the map's differences in both directions: four numbers a box, however large
-    for rows, columns, sign in ((y1, x1, 1), (y1, x2, -1), (y2, x1, -1), (y2, x2, 1)):
-        np.add.at(steps, (rows, columns), sign * p / p.sum())
-    return steps.cumsum(0).cumsum(1)[:height, :width].clip(0, 1)
-
-
-def ramp(values: np.ndarray) -> np.ndarray:
-    """(..., 4) red, green, blue and opacity, 0..255, of values in 0..1: transparent, then yellow, then red.
-
-    >>> ramp(np.array([0.0, 1.0])).tolist()
-    [[255, 241, 47, 0], [227, 18, 30, 158]]
-    """
-    places = np.linspace(0, 1, len(RAMP))
-    colours = [np.interp(values, places, channel) for channel in np.transpose(RAMP)]
-    return np.rint(np.stack([*colours, 255 * OPACITY * values**RISE], axis=-1)).astype(np.uint8)
-
-
-def heat(image: Image.Image, values: np.ndarray) -> Image.Image:
-    """The image with values in 0..1, (height, width), laid over it.
-
-    >>> heat(Image.new("RGB", (2, 1)), np.array([[0.0, 1.0]])).getpixel((0, 0))
-    (0, 0, 0)
-    """
-    return Image.alpha_composite(image.convert("RGBA"), Image.fromarray(ramp(values))).convert("RGB")
-
-
-# An image of a prediction: true box, predicted box and the posterior over boxes.
-
-PAPER, INK = (255, 255, 255), (25, 25, 25)
+TRUTH = "#00cd8c"  # bluish green, brightened for dark images
+PREDICTED = "#ff8c1a"
+GROUND = "#0f0f0f"  # below the lines, and the letters on orange
+PAPER = (255, 255, 255)
+HEAT = "YlOrRd"  # Matplotlib's map from yellow to red
+OPACITY, RISE = 0.62, 0.65  # opacity of v is OPACITY · v^RISE: the image shows through certainty, and little probability still shows
+DASHES = (0, (2.2, 1.8))  # of ground-truth boxes: line and gap, in widths of the line
+GAP = 8  # pixels between the images of a sheet
+MEANINGS = {
+    "truth": "true box",
+    "predicted": "predicted box",
+    "heat": "posterior: box covers the pixel, 0 to 1",
+    "right": "class right",
+    "wrong": "class wrong",
+}
+MARKS = {True: "✓", False: "✗"}
 
 
 def draw_detection(
@@ -208,7 +53,7 @@ def draw_detection(
     correct: bool | None = None,
     like: int | None = None,
 ) -> Image.Image:
-    """The image, its longer side `size` pixels, with boxes on it and the caption in a strip below.
+    """The image with its true box, its predicted box, the posterior over boxes and a caption below.
 
     Args:
         image: the image that the boxes were made for.
@@ -216,7 +61,7 @@ def draw_detection(
         truth: (4,) corners of the true box: dashed green.
         boxes: (m, 4) the candidates.
         posterior: (m,) P_θ(h|x,y) over them: the heat is the probability that the box covers the pixel, yellow if low, red if high.
-        caption: up to three lines of text; without one there is no strip.
+        caption: up to three lines of text; without one there is no strip below the image.
         size: pixels of the longer side.
         correct: whether the class is right, a tick or a cross at the predicted box; None if that is not known.
         like: lines and letters are those of an image of this size, for long strips; `size` where not given.
@@ -224,56 +69,287 @@ def draw_detection(
     >>> draw_detection(Image.new("RGB", (64, 48)), predicted=[8, 8, 40, 40], truth=[10, 8, 42, 40]).size
     (256, 192)
     """
+    if (boxes is None) != (posterior is None):
+        raise ValueError("boxes and posterior belong together, but only one of them is given")
+    guess = None if predicted is None else _checked_box("predicted", predicted)[None]
+    right = None if truth is None else _checked_box("truth", truth)[None]
+    tags = [] if correct is None or guess is None else [MARKS[correct]]
+    heat = None
+    if boxes is not None and posterior is not None:
+        heat = _checked_boxes("boxes", boxes), _checked_posterior(posterior, len(as_tensor(boxes)))
+    return _draw(image, guess, right, tags, heat, caption, size, like or size)
+
+
+def draw_scene(
+    image: Image.Image,
+    found: LabelledBoxes,
+    classes: Sequence[str],
+    truth: LabelledBoxes | None = None,
+    caption: str = "",
+    size: int = 256,
+) -> Image.Image:
+    """The image with the boxes of several objects: predicted ones with class and score, and true ones.
+
+    Args:
+        image: the image that the boxes were made for.
+        found: its predicted boxes, best first.
+        classes: the names of the classes.
+        truth: its true boxes, where they are known.
+        caption: up to three lines of text below the image.
+        size: pixels of the longer side.
+
+    >>> draw_scene(Image.new("RGB", (64, 48)), LabelledBoxes([0], [0], [[8, 8, 40, 40]], score=[1.5]), ["cat"]).size
+    (256, 192)
+    """
+    scores = [""] * len(found) if found.score is None else [f" {score:.2f}" for score in found.score.tolist()]
+    tags = [f"{classes[k]}{score}" for k, score in zip(found.label.tolist(), scores, strict=True)]
+    return _draw(image, found.box, None if truth is None else truth.box, tags, None, caption, size, size)
+
+
+def _draw(
+    image: Image.Image,
+    predicted: Tensor | None,
+    truth: Tensor | None,
+    tags: Sequence[str],
+    heat: tuple[Tensor, Tensor] | None,
+    caption: str,
+    size: int,
+    like: int,
+) -> Image.Image:
+    """The image, its longer side `size` pixels, with boxes (m, 4) on it; lines and letters are those of an image of `like` pixels."""
     if size < 16:
         raise ValueError(f"size must be at least 16 pixels, but it is {size}")
-    if (boxes is None) != (posterior is None):
-        raise ValueError("boxes and posterior belong together, but only one of them was given")
-    drawn, scale = resized(image, size)
-    if boxes is not None and posterior is not None:
-        places = _checked_boxes("boxes", boxes)
-        drawn = heat(drawn, coverage(places, _checked_posterior(posterior, len(places)), drawn.size, scale))
-    like = like or size
-    pen = Pen(ImageDraw.Draw(drawn), width=max(2, round(like / 96)), limit=drawn.size)
-    guess = None if predicted is None else pen.place(_checked_box("predicted", predicted), scale)
-    right = None if truth is None else pen.place(_checked_box("truth", truth), scale)
-    for place in (guess, right):
-        if place is not None:
-            pen.case(place)
-    if guess is not None:
-        pen.solid(guess, PREDICTED)
-    if right is not None:
-        pen.dashed(right, TRUTH)  # over the other: where the two agree, orange shows between the dashes
-    if guess is not None and correct is not None:
-        pen.badge(guess, PREDICTED, correct)
-    return with_caption(drawn, caption, like) if caption else drawn
-
-
-def resized(image: Image.Image, size: int) -> tuple[Image.Image, float]:
-    """The image in RGB, its longer side `size` pixels, and by how much it grew.
-
-    >>> resized(Image.new("L", (64, 48)), 128)[1]
-    2.0
-    """
     scale = size / max(image.size)
     width, height = (max(1, round(side * scale)) for side in image.size)
     method = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.LANCZOS
-    return image.convert("RGB").resize((width, height), method), scale
+    drawn = image.convert("RGB").resize((width, height), method)
+    with style():
+        if heat is not None:
+            overlay = Image.fromarray(heat_map(coverage(*heat, (width, height), scale)))
+            drawn.paste(overlay, mask=overlay)
+        figure = _canvas(width, height)
+        line = max(2, round(like / 110))
+        guesses, rights = ([] if boxes is None else (boxes.double() * scale).tolist() for boxes in (predicted, truth))
+        for box in guesses + rights:
+            _outline(figure, box, line, width=line + 2, color=GROUND)
+        for box in reversed(guesses):  # the best one on top
+            _outline(figure, box, line, width=line, color=PREDICTED)
+        for box in rights:  # where both agree, orange shows between the dashes
+            _outline(figure, box, line, width=line, color=TRUTH, linestyle=DASHES)
+        for box, tag in reversed(list(zip(guesses, tags, strict=False))):
+            _label(figure, box, tag, max(9, round(like / 24)))
+        drawn.paste(overlay := as_image(figure), mask=overlay)
+        return _with_caption(drawn, caption, like) if caption else drawn
 
 
-def with_caption(drawn: Image.Image, caption: str, size: int) -> Image.Image:
-    """The drawing above a strip with up to three lines of text, in letters for an image of `size` pixels.
+def _canvas(width: int, height: int) -> Figure:
+    """A transparent figure of that many pixels."""
+    from matplotlib.figure import Figure
 
-    >>> with_caption(Image.new("RGB", (64, 48)), "a cat", 64).size
-    (64, 68)
-    """
-    text, font = lettering(caption, max(11, round(size / 18)))
-    width = max(drawn.width, round(0.6 * size))  # a narrow image still gets a caption that can be read
-    lines, leading = wrapped(text, font, width - 8), max(14, round(size / 14))
-    sheet = Image.new("RGB", (width, drawn.height + leading * len(lines) + 6), PAPER)
-    sheet.paste(drawn, (0, 0))
+    # 0.01: sizes are cut to whole pixels
+    return Figure(figsize=((width + 0.01) / DPI, (height + 0.01) / DPI), dpi=DPI, facecolor="none")
+
+
+def _pixels(figure: Figure) -> Any:
+    """The transform from pixels, y downwards, to the figure."""
+    from matplotlib.transforms import Affine2D
+
+    return Affine2D().scale(1, -1).translate(0, round(figure.bbox.height))
+
+
+def _outline(figure: Figure, box: Sequence[float], inset: float, width: float, **look: Any) -> None:
+    """A box whose line, `inset` pixels wide, lies inside it; what reaches beyond the image is drawn along its edge."""
+    from matplotlib.patches import Rectangle
+
+    x1, y1, x2, y2 = (min(max(v, 0), round(figure.bbox.size[i % 2])) for i, v in enumerate(box))
+    corner, sides = (x1 + inset / 2, y1 + inset / 2), (max(x2 - x1 - inset, 0.5), max(y2 - y1 - inset, 0.5))
+    figure.add_artist(Rectangle(corner, *sides, fill=False, linewidth=width, joinstyle="miter", transform=_pixels(figure), **look))
+
+
+def _label(figure: Figure, box: Sequence[float], text: str, size: int) -> None:
+    """Text on the upper left corner of a box: above it, so as to hide nothing in it, or inside if there is no room."""
+    right, bottom = figure.bbox.size
+    pad = 0.2 * size
+    look = {"boxstyle": f"square,pad={pad / size}", "facecolor": PREDICTED, "edgecolor": GROUND, "linewidth": 1}
+    written = figure.text(0, 0, _printable(text), fontsize=size, color=GROUND, bbox=look, va="top", transform=_pixels(figure))
+    extent = written.get_window_extent()
+    width, height = extent.width + 2 * pad, extent.height + 2 * pad
+    x = max(0, min(box[0], right - width))
+    y = box[1] - height if box[1] >= height else max(0, min(box[1], bottom - height))
+    written.set_position((x + pad, y + pad))
+
+
+def _with_caption(drawn: Image.Image, caption: str, like: int) -> Image.Image:
+    """The drawing above a strip with up to three lines of text."""
+    size = max(11, round(like / 19))
+    width = max(drawn.width, round(0.6 * like))  # a narrow image still gets a caption that is readable
+    lines = wrapped(_printable(caption), width - 10, size)
+    figure = _canvas(width, round(1.3 * size * len(lines) + 8))
     for i, line in enumerate(lines):
-        ImageDraw.Draw(sheet).text((4, drawn.height + 3 + i * leading), line, font=font, fill=INK)
+        place = (5, 4 + 1.3 * size * (i + 0.5))
+        figure.text(*place, line, fontsize=size, color=INK, va="center_baseline", transform=_pixels(figure))
+    strip = as_image(figure)
+    sheet = Image.new("RGB", (width, drawn.height + strip.height), PAPER)
+    sheet.paste(drawn, (0, 0))
+    sheet.paste(strip, (0, drawn.height), strip)
     return sheet
+
+
+def wrapped(text: str, width: float, size: int, most: int = 3) -> list[str]:
+    """`text` in at most `most` lines no wider than `width` pixels in letters of `size` pixels, cut with an ellipsis where it is longer.
+
+    >>> wrapped("a deer in the woods", 72, 12)
+    ['a deer in', 'the woods']
+    """
+    with style():
+        for letters in range(max(1, int(width / (0.25 * size))), 0, -1):  # the narrowest letters are about a quarter as wide as high
+            lines = textwrap.wrap(text, letters, max_lines=most, placeholder="…")
+            if all(text_width(line, size) <= width for line in lines):
+                break
+    return lines
+
+
+def text_width(text: str, size: int) -> float:
+    """The pixels across of a line of text in letters of `size` pixels.
+
+    >>> text_width("elk", 24) > text_width("elk", 12) > text_width("", 12)
+    True
+    """
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.font_manager import FontProperties
+
+    return RendererAgg(1, 1, DPI).get_text_width_height_descent(text, FontProperties(size=size), False)[0]
+
+
+def _printable(text: str) -> str:
+    """The text with a blank for control characters and line breaks, which have no shape."""
+    return "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
+
+
+# ---- the posterior ---------------------------------------------------------------------------------------------------
+
+
+def coverage(boxes: Tensor, posterior: Tensor, size: tuple[int, int], scale: float = 1.0) -> np.ndarray:
+    """(height, width) the probability, under the posterior, that the box covers a pixel: Σ_h p(h) [pixel in box h].
+
+    Args:
+        boxes: (m, 4) corners x1, y1, x2, y2.
+        posterior: (m,) weights of the boxes, which are made to sum to one.
+        size: width and height of the map.
+        scale: pixels of the map per unit of `boxes`.
+
+    >>> coverage(torch.tensor([[0, 0, 2, 1], [1, 0, 3, 1]]), torch.tensor([0.75, 0.25]), size=(4, 1))
+    array([[0.75, 1.  , 0.25, 0.  ]])
+    """
+    width, height = size
+    p = posterior.detach().cpu().double().numpy()
+    corners = np.rint(boxes.detach().cpu().double().numpy() * scale)
+    x1, y1, x2, y2 = corners.clip(0, [width, height, width, height]).astype(int).T
+    steps = np.zeros((height + 1, width + 1))  # the map's differences in both directions: four numbers per box, however large
+    for rows, columns, sign in ((y1, x1, 1), (y1, x2, -1), (y2, x1, -1), (y2, x2, 1)):
+        np.add.at(steps, (rows, columns), sign * p / p.sum())
+    return steps.cumsum(0).cumsum(1)[:height, :width].clip(0, 1)
+
+
+def heat_map(values: np.ndarray) -> np.ndarray:
+    """(…, 4) red, green, blue and opacity, 0 to 255, of values in 0 to 1: transparent, then yellow, then red.
+
+    >>> heat_map(np.array([0.0, 1.0]))[:, 3].tolist()
+    [0, 158]
+    """
+    from matplotlib import colormaps
+
+    colours = colormaps[HEAT](0.15 + 0.7 * values, bytes=True)  # its ends are nearly white and nearly black
+    colours[..., 3] = np.rint(255 * OPACITY * values**RISE)
+    return colours
+
+
+# ---- sheets ----------------------------------------------------------------------------------------------------------
+
+
+def contact_sheet(
+    images: Sequence[Image.Image], columns: int = 4, legend: bool = True, meanings: Sequence[str] | None = None
+) -> Image.Image:
+    """The images in rows of `columns`, each column as wide as its widest and each row as high as its highest, above a legend.
+
+    Where `meanings` are given, the legend has only those of `MEANINGS`.
+
+    >>> contact_sheet([Image.new("RGB", (100, 80))] * 5, columns=3, legend=False).size
+    (332, 184)
+    """
+    if not images:
+        raise ValueError("images must hold at least one image, but it is empty")
+    if columns < 1:
+        raise ValueError(f"columns must be at least 1, but it is {columns}")
+    rows = [images[i : i + columns] for i in range(0, len(images), columns)]
+    widths = [max(image.width for image in images[k::columns]) for k in range(min(columns, len(images)))]
+    width = sum(widths) + GAP * (len(widths) + 1)
+    key = [draw_legend(width, meanings)] if legend else []
+    heights = [max(image.height for image in row) for row in rows]
+    sheet = Image.new("RGB", (width, sum(heights) + GAP * (len(rows) + 1) + sum(image.height for image in key)), PAPER)
+    top = GAP
+    for row, height in zip(rows, heights, strict=True):
+        for k, image in enumerate(row):
+            sheet.paste(image, (GAP + sum(widths[:k]) + GAP * k, top))
+        top += height + GAP
+    for image in key:
+        sheet.paste(image, (0, top))
+    return sheet
+
+
+def draw_legend(width: int, meanings: Sequence[str] | None = None) -> Image.Image:
+    """What the lines and colours of a drawing mean, in as many columns as `width` pixels have room for.
+
+    >>> draw_legend(1000).width, draw_legend(300).height > draw_legend(1000).height
+    (1000, True)
+    """
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    box: dict[str, Any] = {"facecolor": "#6e6e6e", "linewidth": 2}
+    mark: dict[str, Any] = {"linestyle": "", "markersize": 10, "markerfacecolor": GROUND, "markeredgewidth": 0.3, "markeredgecolor": GROUND}
+    square = Line2D([], [], linestyle="", marker="s", markersize=15, color=PREDICTED)
+    handles: dict[str, Any] = {
+        "truth": Patch(**box, edgecolor=TRUTH, linestyle=DASHES),
+        "predicted": Patch(**box, edgecolor=PREDICTED),
+        "heat": tuple(Patch(facecolor=colour[:3] / 255) for colour in heat_map(np.linspace(0, 1, 6))),
+        "right": (square, Line2D([], [], marker=f"${MARKS[True]}$", **mark)),
+        "wrong": (square, Line2D([], [], marker=f"${MARKS[False]}$", **mark)),
+    }
+    names = list(MEANINGS if meanings is None else meanings)
+    with style():
+        for columns in range(len(names), 0, -1):
+            figure = _canvas(width, 30 * -(-len(names) // columns))
+            legend = figure.legend(
+                [handles[name] for name in names],
+                [MEANINGS[name] for name in names],
+                handler_map={handles["heat"]: HandlerTuple(ndivide=None, pad=0)},
+                loc="center left",
+                bbox_to_anchor=(0, 0.5),
+                ncols=columns,
+                frameon=False,
+                fontsize=13,
+                handlelength=2.2,
+                handleheight=1.1,
+            )
+            if legend.get_window_extent().width <= width:
+                break
+        drawn = as_image(figure)
+    sheet = Image.new("RGB", drawn.size, PAPER)
+    sheet.paste(drawn, mask=drawn)
+    return sheet
+
+
+def png(image: Image.Image) -> bytes:
+    """The bytes of a PNG file.
+
+    >>> png(Image.new("RGB", (2, 1)))[1:4]
+    b'PNG'
+    """
+    file = io.BytesIO()
+    image.save(file, format="PNG")
+    return file.getvalue()
 
 
 def _checked_box(name: str, values: ArrayLike) -> Tensor:
@@ -296,10 +372,10 @@ def _checked_boxes(name: str, values: ArrayLike) -> Tensor:
 def _checked_posterior(values: ArrayLike, m: int) -> Tensor:
     posterior = as_tensor(values).to(torch.float64)
     if posterior.shape != (m,):
-        raise ValueError(f"posterior must have shape ({m},), one probability a box, but it has shape {tuple(posterior.shape)}")
-    bad = (~posterior.isfinite() | (posterior < 0)).nonzero().flatten()
-    if len(bad):
-        raise ValueError(f"posterior must be finite and not negative, but posterior[{int(bad[0])}] is {float(posterior[bad[0]])}")
+        raise ValueError(f"posterior must have shape ({m},), one probability per box, but it has shape {tuple(posterior.shape)}")
+    bad = ~posterior.isfinite() | (posterior < 0)
+    if bool(bad.any()):
+        raise ValueError(f"posterior must be finite and not negative, but it holds {float(posterior[bad][0])}")
     if float(posterior.sum()) <= 0:
         raise ValueError("posterior must have a positive sum, but it is zero everywhere")
     return posterior

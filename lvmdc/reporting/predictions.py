@@ -1,18 +1,24 @@
-"""Predictions on disk: one JSON for programs, one drawing an image for people.
+"""Predictions on disk: one JSON for programs, one drawing per image for people.
 
-`predictions.json` is UTF-8 and holds
+`predictions.json` is UTF-8. For images of one object it holds
 
     {"format": "lvmdc predictions", "version": 2, "images": [
         {"name": "elk/1.jpg", "class": "elk", "score": 1.25, "box": [x1, y1, x2, y2], "drawing": "drawings/elk/1.jpg.png",
          "alternatives": [{"class": "deer", "score": 1.1, "box": [x1, y1, x2, y2]}, …]}, …]}
 
-with images in the order in which they came, boxes in pixels of the image (null where candidates have none), alternatives best
+and for images with objects of several classes
+
+    {"format": "lvmdc detections", "version": 2, "images": [
+        {"name": "zoo/1.jpg", "drawing": "drawings/zoo/1.jpg.png",
+         "objects": [{"class": "elk", "score": 1.25, "box": [x1, y1, x2, y2]}, …]}, …]}
+
+with images in the order in which they came, boxes in pixels of the image (null where candidates have none), alternatives and objects best
 first, and drawings relative to the JSON (null where no image was given).
 """
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +26,7 @@ from PIL import Image
 
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.boxes import LabelledBoxes
-from lvmdc.reporting.drawing import draw_detection
-from lvmdc.reporting.page import png
-from lvmdc.reporting.scene import draw_scene
+from lvmdc.reporting.drawing import draw_detection, draw_scene, png
 from lvmdc.storage.files import SafeNames, write_atomically
 
 
@@ -80,7 +84,7 @@ class Prediction:
 def save_predictions(folder: str | Path, records: Iterable[Prediction], size: int = 512) -> Path:
     """Write `predictions.json` and `drawings/….png` under `folder`; the path of the JSON.
 
-    Records are taken one at a time, so that a generator needs memory for one image only. The JSON is replaced in one step when all
+    Records are drawn one at a time, so that a generator needs memory for one image only. The JSON is replaced in one step when all
     drawings are there.
 
     >>> import tempfile
@@ -101,32 +105,12 @@ def save_predictions(folder: str | Path, records: Iterable[Prediction], size: in
         except ValueError as error:
             raise ValueError(f"{record.name}: {error}") from None
         images.append(entry)
-    return _write_json(folder / "predictions.json", images)
+    return _write_json(folder, "lvmdc predictions", images)
 
 
 def _drawn(record: Prediction, image: Image.Image, size: int) -> Image.Image:
     caption = f"{record.best.class_name}  {record.best.score:.3g}"
     return draw_detection(image, record.best.box, record.truth, record.boxes, record.posterior, caption, size, record.correct)
-
-
-def _write_json(path: Path, images: list[dict[str, object]]) -> Path:
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in images)
-    text = f'{{"format": "lvmdc predictions", "version": 2, "images": [\n{lines}\n]}}\n'
-    # A file name that is not UTF-8 comes as lone surrogates; written \udcxx, they are valid JSON and come back the same.
-    write_atomically(path, text.encode(errors="backslashreplace"))
-    return path
-
-
-# The objects of several classes in images, on disk: one JSON for programs, one drawing an image for people.
-#
-# `predictions.json` is UTF-8 and holds
-#
-#     {"format": "lvmdc detections", "version": 2, "images": [
-#         {"name": "zoo/1.jpg", "drawing": "drawings/zoo/1.jpg.png",
-#          "objects": [{"class": "elk", "score": 1.25, "box": [x1, y1, x2, y2]}, …]}, …]}
-#
-# with images in the order in which they came, objects best first (none where nothing was found), boxes in pixels of the image, and
-# drawings relative to the JSON.
 
 
 @dataclass(frozen=True)
@@ -145,7 +129,7 @@ class SceneRecord:
 def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Sequence[str], size: int = 512) -> Path:
     """Write `predictions.json` and `drawings/….png` under `folder`; the path of the JSON.
 
-    Records are taken one at a time, so that a generator needs memory for one image only.
+    Records are drawn one at a time, so that a generator needs memory for one image only.
 
     >>> import tempfile
     >>> elk = SceneRecord("zoo/1.jpg", LabelledBoxes([0], [0], [[0, 0, 4, 4]], score=[1.25]), Image.new("RGB", (8, 8)))
@@ -164,8 +148,12 @@ def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Seq
         count = f"{len(objects)} object{'' if len(objects) == 1 else 's'}"
         write_atomically(folder / drawing, png(draw_scene(record.image, found, classes, caption=count, size=size)))
         images.append({"name": record.name, "drawing": drawing.as_posix(), "objects": objects})
+    return _write_json(folder, "lvmdc detections", images)
+
+
+def _write_json(folder: Path, kind: str, images: Sequence[Mapping[str, object]]) -> Path:
     lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in images)
-    path = folder / "predictions.json"
-    text = f'{{"format": "lvmdc detections", "version": 2, "images": [\n{lines}\n]}}\n'
-    write_atomically(path, text.encode(errors="backslashreplace"))  # file names that are not UTF-8 come back the same
-    return path
+    text = f'{{"format": "{kind}", "version": 2, "images": [\n{lines}\n]}}\n'
+    # A file name that is not UTF-8 comes as lone surrogates; written \\udcxx, they are valid JSON and come back the same.
+    write_atomically(folder / "predictions.json", text.encode(errors="backslashreplace"))
+    return folder / "predictions.json"

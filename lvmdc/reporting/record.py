@@ -1,4 +1,4 @@
-"""What a run was: command, versions and the state of the code, kept in its folder."""
+"""The record of a run in its folder: command, versions and the state of the code."""
 
 import json
 import platform
@@ -34,7 +34,7 @@ def write_record(folder: Path) -> None:
 
 
 def command_line(without: str | tuple[str, ...] = "\n") -> str:
-    """The command of this run as one would type it again, less the words that begin with one of `without`.
+    """The command of this run, without the words that begin with one of `without`.
 
     >>> command_line().startswith("python ")
     True

@@ -1,14 +1,18 @@
-"""One HTML page about a run, to be kept, sent and read without anything else."""
+"""HTML pages that need nothing else: the report of a run, and any page of sections in the same style."""
 
+import base64
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
 from PIL import Image
 
-from lvmdc.reporting.curves import NAMESPACE, line_chart
-from lvmdc.reporting.page import escape, inline_image, page
-from lvmdc.reporting.sheet import MEANINGS, swatch
-from lvmdc.reporting.table import Table, results_table
+from lvmdc.reporting.drawing import MEANINGS, png
+from lvmdc.reporting.figures import inline_svg, line_chart
+from lvmdc.reporting.table import Table, printable, results_table
 from lvmdc.storage.files import write_atomically
 
 History = Sequence[Mapping[str, float]]
@@ -41,10 +45,10 @@ def write_report(
     """Write a page that shows what was run, its results, how learning went and what it sees in images.
 
     Args:
-        path: the file; it is replaced in one step, when the whole page is there.
+        path: the file; it is replaced in one step.
         title: its heading.
         settings: the configuration, flattened: `method.C` → `10`.
-        history: a row an iteration, as in `learner.history_`; what else it holds (`val_loss`) is shown too.
+        history: a row per iteration, as in `learner.history_`; what else it holds (`val_loss`) is shown too.
         results: a table, or rows for `results_table`.
         images: captions and images, such as those of `draw_detection`.
         commands: how to run it again, and what else to type.
@@ -57,29 +61,46 @@ def write_report(
     True
     """
     table = results if isinstance(results, Table) else results_table(results)
-    sections = [
-        ("What was run", _settings(settings)),
-        ("Results", _wide(table.html()) if table.cells else _nothing("No results.")),
-        ("Curves", _curves(history)),
-        ("Images", _images(images)),
-        ("How to reproduce", _commands(commands)),
-    ]
-    body = "\n".join(f"<section>\n<h2>{heading}</h2>\n{content}\n</section>" for heading, content in sections)
-    write_atomically(path, page(title, body).encode())
+    chosen = results_table([{"setting": name, "value": str(value)} for name, value in settings.items()])
+    parts = {
+        "What was run": {"folded": chosen, "summary": f"{len(settings)} settings"} if settings else None,
+        "Results": {"tables": [table]} if table.cells else None,
+        "Curves": _curves(history) if history else None,
+        "Images": {"images": images} if images else None,
+        "How to reproduce": {"commands": commands} if commands else None,
+    }
+    empty = {"text": "There is nothing to show.", "faint": True}
+    write_page(path, title, [{"heading": heading} | (content or empty) for heading, content in parts.items()])
 
 
-def _settings(settings: Mapping[str, str]) -> str:
-    rows = [{"setting": name, "value": str(value)} for name, value in settings.items()]
-    if not rows:
-        return _nothing("No settings were given.")
-    return f"<details>\n<summary>{len(rows)} settings</summary>\n{_wide(results_table(rows).html(), 'settings')}\n</details>"
+def write_page(path: str | Path, title: str, sections: Sequence[Mapping[str, Any]]) -> None:
+    """Write a page with these sections, in one step.
+
+    A section may have a `heading`, a `text` (`faint` or not), `charts` (title and svg), `tables`, a `folded` table below its `summary`,
+    `images` with captions, one `sheet`, `commands` and `notes`, shown in this order.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_page(Path(folder, "a.html"), "A & B", [{"heading": "<b>", "notes": ["one"]}])
+    ...     "<h2>&lt;b&gt;</h2>" in Path(folder, "a.html").read_text(encoding="utf-8")
+    True
+    """
+    write_atomically(path, _template().render(title=title, sections=sections, meanings=MEANINGS).encode())
 
 
-def _curves(history: History) -> str:
-    """A chart for each kind of column that the history has, and all of its numbers below."""
-    if not history:
-        return _nothing("No iteration was recorded.")
-    held = dict.fromkeys(name for row in history for name in row)
+@cache
+def _template() -> Any:
+    def shown(value: Any) -> Any:
+        return printable(value, keep="\t\n") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    loader = PackageLoader("lvmdc", "reporting")
+    environment = Environment(loader=loader, autoescape=True, finalize=shown, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["data_uri"] = lambda image: "data:image/png;base64," + base64.b64encode(png(image)).decode()
+    return environment.get_template("page.html.jinja")
+
+
+def _curves(history: History) -> dict[str, Any]:
+    held = list(dict.fromkeys(name for row in history for name in row))
     losses = [name for name in held if name in ("loss", "error") or name.endswith(("_loss", "_error", "/loss", "/error"))]
     terms = [{**row, "data": row["objective"] - row["w_norm"] - row["theta_norm"]} if row.keys() >= TERMS else row for row in history]
     charts = [
@@ -89,37 +110,14 @@ def _curves(history: History) -> str:
         _chart(history, "Posterior entropy", "nats", [name for name in held if name.endswith("entropy")]),
         _chart(history, "Convergence", "log scale", ["decrease", "gap"], log=True),
     ]
-    numbers = _wide(results_table(history).html())
-    table = f"<details>\n<summary>all numbers, {len(history)} iterations</summary>\n{numbers}\n</details>"
-    return f'<div class="curves">\n{"".join(charts)}</div>\n{table}'
+    return {
+        "charts": [chart for chart in charts if chart],
+        "folded": results_table(history),
+        "summary": f"all numbers, {len(history)} iterations",
+    }
 
 
-def _chart(history: History, title: str, ylabel: str, names: Sequence[str], log: bool = False) -> str:
+def _chart(history: History, title: str, ylabel: str, names: Sequence[str], log: bool = False) -> dict[str, str]:
     x = [row.get("iteration", i) for i, row in enumerate(history, start=1)]
-    series = {NAMES.get(name, name): [row.get(name) for row in history] for name in names if any(name in row for row in history)}
-    return line_chart(series, x, title, ylabel, log).replace(f"{NAMESPACE} ", "") + "\n" if series else ""
-
-
-def _images(images: Sequence[tuple[str, Image.Image]]) -> str:
-    if not images:
-        return _nothing("No images.")
-    figures = "\n".join(_figure(caption, image) for caption, image in images)
-    legend = "".join(f"<li>{inline_image(swatch(kind), alt='')}{escape(text)}</li>" for kind, text in MEANINGS.items())
-    return f'<ul class="legend">{legend}</ul>\n<div class="images">\n{figures}\n</div>'
-
-
-def _figure(caption: str, image: Image.Image) -> str:
-    strip = ' class="wide"' if image.width > 2 * image.height else ""  # which needs a line of its own
-    return f"<figure{strip}>{inline_image(image, alt=caption)}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _commands(commands: Sequence[str]) -> str:
-    return "\n".join(f"<pre><code>{escape(command)}</code></pre>" for command in commands) or _nothing("No commands were given.")
-
-
-def _wide(content: str, kind: str = "") -> str:
-    return f'<div class="{f"wide {kind}".strip()}">{content}</div>'
-
-
-def _nothing(text: str) -> str:
-    return f'<p class="faint">{text}</p>'
+    series = {printable(NAMES.get(name, name)): [row.get(name) for row in history] for name in names if any(name in row for row in history)}
+    return {"title": title, "svg": Markup(inline_svg(line_chart(series, x, title, ylabel, log)))} if series else {}

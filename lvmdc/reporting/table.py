@@ -1,13 +1,14 @@
-"""Results as a table: one structure, shown in a terminal, in Markdown or in HTML."""
+"""Results as a table: one structure, shown in a terminal, in Markdown or on an HTML page."""
 
+import html
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from lvmdc.reporting.page import escape
+from tabulate import tabulate
 
 MISSING = "–"
 SIGNIFICANT = 4  # digits of a column's largest number; the rest of the column has as many decimals
@@ -15,14 +16,14 @@ SIGNIFICANT = 4  # digits of a column's largest number; the rest of the column h
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are shown. `numeric` tells which columns hold numbers, which stand to the right.
+    """Cells as they are shown; columns that are `numeric` are aligned to the right.
 
     >>> table = Table(["method", "loss"], [["DISC", "42.3 %"], ["LSVM", "44.9 %"]], [False, True])
     >>> print(table.text())
-    method    loss
-    ------  ------
-    DISC    42.3 %
-    LSVM    44.9 %
+    method      loss
+    --------  ------
+    DISC      42.3 %
+    LSVM      44.9 %
     """
 
     heads: Sequence[str]
@@ -30,28 +31,17 @@ class Table:
     numeric: Sequence[bool]
 
     def text(self) -> str:
-        """Aligned columns for a terminal; control characters, which could steer it, are shown as `�`."""
-        rows = [[_visible(cell) for cell in row] for row in (self.heads, *self.cells)]
-        widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-        rows.insert(1, ["-" * width for width in widths])
-        lines = ("  ".join(_padded(*cell) for cell in zip(row, widths, self.numeric, strict=True)) for row in rows)
-        return "\n".join(line.rstrip() for line in lines)
+        """Aligned columns for a terminal; control characters, which could change its state, are shown as `�`."""
+        return self._shown("simple", printable)
 
     def markdown(self) -> str:
         """A Markdown table, in which nothing of a cell is read as Markdown or HTML."""
-        rows = [[_markdown_escaped(cell) for cell in row] for row in (self.heads, *self.cells)]
-        rows.insert(1, ["---:" if numeric else ":---" for numeric in self.numeric])
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return self._shown("pipe", _markdown_escaped)
 
-    def html(self) -> str:
-        """A `<table>`; columns of numbers have the class `number`."""
-        kinds = [' class="number"' if numeric else "" for numeric in self.numeric]
-
-        def line(tag: str, row: Sequence[str]) -> str:
-            return f"<tr>{''.join(f'<{tag}{kind}>{escape(cell)}</{tag}>' for cell, kind in zip(row, kinds, strict=True))}</tr>"
-
-        body = "\n".join(line("td", row) for row in self.cells)
-        return f"<table>\n<thead>{line('th', self.heads)}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    def _shown(self, form: str, escaped: Callable[[str], str]) -> str:
+        cells = [[escaped(cell) for cell in row] for row in self.cells]
+        align = ["right" if numeric else "left" for numeric in self.numeric]
+        return tabulate(cells, [escaped(head) for head in self.heads], form, colalign=align if cells else None, disable_numparse=True)
 
 
 def results_table(
@@ -59,8 +49,8 @@ def results_table(
 ) -> Table:
     """A table of results, one row each.
 
-    Numbers of a column have the same decimals, unless they are all as round as 0.25. A pair (mean, spread) is shown as
-    `mean ± spread`, what is missing or None as a dash.
+    Numbers of a column have the same decimals, unless they are all as round as 0.25. A pair (mean, deviation) is shown as
+    `mean ± deviation`, a missing value as a dash.
 
     Args:
         rows: what is known of each result, by name.
@@ -68,11 +58,11 @@ def results_table(
         percent: names of the columns that hold fractions to be shown in percent.
 
     >>> rows = [{"method": "DISC", "C": 10, "loss": (0.4227, 0.031)}, {"method": "LSVM", "C": 1, "loss": 0.4493}]
-    >>> print(results_table(rows, percent=["loss"]).markdown())
-    | method | C | loss |
-    | :--- | ---: | ---: |
-    | DISC | 10 | 42.3 ± 3.1 % |
-    | LSVM | 1 | 44.9 % |
+    >>> print(results_table(rows, percent=["loss"]).text())
+    method      C          loss
+    --------  ---  ------------
+    DISC       10  42.3 ± 3.1 %
+    LSVM        1        44.9 %
     """
     if columns is None:
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -83,6 +73,15 @@ def results_table(
     made = [_column([_plain(row.get(name)) for row in rows], name in percent) for name in heads]
     cells = [list(row) for row in zip(*(column for column, _ in made), strict=True)]
     return Table(list(heads.values()), cells, [numeric for _, numeric in made])
+
+
+def printable(text: object, keep: str = "") -> str:
+    """Text with `�` in place of control characters, but those in `keep`, and of what UTF-8 cannot hold.
+
+    >>> printable("a\\x1b[31m")
+    'a�[31m'
+    """
+    return "".join("�" if unicodedata.category(c)[0] == "C" and c not in keep else c for c in str(text))
 
 
 def _plain(value: object) -> object:
@@ -103,7 +102,7 @@ def _column(values: list[object], percent: bool) -> tuple[list[str], bool]:
 
 
 def _numbers(value: object) -> list[Real]:
-    """The number, or the mean and its spread, that a value is; nothing if it is no number."""
+    """The number, or the mean and its deviation, that a value is; empty if it is no number."""
     parts = [_plain(v) for v in value] if isinstance(value, tuple) and len(value) == 2 else [value]
     numbers = [v for v in parts if isinstance(v, Real) and not isinstance(v, bool)]
     return numbers if len(numbers) == len(parts) else []
@@ -126,20 +125,6 @@ def _spec(values: list[Real]) -> str:
     return f".{max(0, SIGNIFICANT - 1 - math.floor(math.log10(largest or 1)))}f"
 
 
-def _visible(text: str) -> str:
-    return "".join("�" if unicodedata.category(c)[0] == "C" else c for c in text)
-
-
 def _markdown_escaped(text: str) -> str:
-    text = escape(" ".join(text.split()), quote=False)
+    text = html.escape(printable(" ".join(text.split())), quote=False)
     return re.sub(r"([\\|*`\[\]])|(?<!\w)_|_(?!\w)", lambda match: "\\" + match[0], text)
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal: two for the wide letters of East Asia, none for accents that stand apart."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
-    return space + text if right else text + space

@@ -1,15 +1,11 @@
-"""Section 6 of the paper, whole: every method × C × fold × loss, then its figures and tables beside the published numbers."""
+"""The experiments of section 6 of the paper: every method × C × fold × loss, then figures and tables with the published numbers."""
 
-from lvmdc.reproduction.plan import plan_runs
 from lvmdc.reproduction.problem import Problem
-from lvmdc.reproduction.protocol import Division, Method, Protocol, Run
-from lvmdc.reproduction.runner import do_runs, execute
-from lvmdc.reproduction.selection import Choice, best_on_test, chosen_by_validation, curve
-from lvmdc.reproduction.store import Store
-from lvmdc.reproduction.summary import PairedTest, paired_test
+from lvmdc.reproduction.protocol import Division, Method, Protocol, Run, plan_runs
+from lvmdc.reproduction.results import PairedTest, best_on_test, chosen_by_validation, curve, paired_test, runs_frame
+from lvmdc.reproduction.runner import Store, do_runs, execute
 
 __all__ = [
-    "Choice",
     "Division",
     "Method",
     "PairedTest",
@@ -24,4 +20,5 @@ __all__ = [
     "execute",
     "paired_test",
     "plan_runs",
+    "runs_frame",
 ]

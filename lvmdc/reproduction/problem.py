@@ -21,7 +21,7 @@ REQUIRED, OPTIONAL = ("features", "counts", "boxes", "y", "h", "truth"), ("phi",
 
 @dataclass(frozen=True)
 class Problem:
-    """What runs learn from and are measured against.
+    """The samples that runs learn from and are measured on.
 
     Args:
         candidates: of all samples, with boxes.
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def key(self) -> str:
-        """The SHA-256 of all numbers in it: results belong to their data."""
+        """The SHA-256 of all its numbers: each result is kept for these data alone."""
         key = hashlib.sha256()
         for name, array in sorted(self._arrays().items()):
             key.update(f"{name} {array.dtype.str} {array.shape} ".encode())

@@ -1,4 +1,7 @@
-"""Which samples a run learns from, and which it is measured on."""
+"""What section 6 of the paper runs, as data: methods, losses, grids and folds, and the plan of all runs.
+
+A run has a key that is made of all that decides its result, and its result is kept under that key.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,13 @@ from torch import Tensor
 from lvmdc.learners import LatentLearner
 from lvmdc.losses import Loss
 from lvmdc.samples import split_by_class
+
+FORMAT = 1  # raise it when the same settings mean another run, and old results are left alone
+SEED_STEP = 100  # between the starts of one fold and those of the next: more than any n_init
+RESERVED = ("loss", "seed")  # arguments that the protocol itself gives a learner
+
+Plain = str | int | float | bool | None
+Settings = tuple[tuple[str, Plain], ...]  # names and values of a learner's arguments, sorted by name
 
 
 @dataclass(frozen=True)
@@ -47,12 +57,12 @@ class Division:
     inner_fraction: float | None = None
 
     def parts(self, y: Tensor, groups: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Indices of the samples that train and of those held out; near duplicates, of one of the `groups`, stay on one side."""
+        """Indices of the samples that train and of those held out; near duplicates, which share a group, stay on one side."""
         train, test = split_by_class(y, self.fraction, self.fold, self.seed, groups)
         if self.inner is None or self.inner_fraction is None:
             return train, test
-        own = None if groups is None else groups[train]
-        kept, held_out = split_by_class(y[train], self.inner_fraction, self.inner, self.seed + 1 + self.fold, own)
+        groups = None if groups is None else groups[train]
+        kept, held_out = split_by_class(y[train], self.inner_fraction, self.inner, self.seed + 1 + self.fold, groups)
         return train[kept], train[held_out]
 
 
@@ -72,14 +82,6 @@ def check_divisions(divisions: set[Division], y: Tensor, groups: Tensor | None =
             raise ValueError(f"{where}: {error}") from None
 
 
-# One training of the protocol, and the key that its result is kept under.
-
-FORMAT = 1  # raise it when the same settings mean another run, and old results are left alone
-
-Plain = str | int | float | bool | None
-Settings = tuple[tuple[str, Plain], ...]  # names and values of a learner's arguments, sorted by name
-
-
 @dataclass(frozen=True)
 class Run:
     """A learner with all of its arguments, a loss, a division and the data: what decides a result, and nothing else.
@@ -93,7 +95,7 @@ class Run:
         point: those of them that are searched over.
         division: what it learns from and is measured on.
         data: the content key of the data.
-        before: smaller C, in order, that the training comes through on its way; none: it starts anew.
+        before: smaller C, in order, whose solutions the training passes through; none: it starts from scratch.
 
     >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
     >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", spec, (("C", 10.0), ("seed", 0)), (("C", 10.0),), Division(fold=0), "data")
@@ -120,7 +122,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """A hash of all that decides the result. What the figure calls things, and what else is searched, is not among it."""
+        """A hash of all that decides the result. The names in the figure and the rest of the grid do not."""
         decides = [FORMAT, self.learner, json.loads(self.loss_spec), dict(self.settings), asdict(self.division), self.data]
         decides += [self.before] if self.before else []
         return hashlib.sha256(json.dumps(_normal(decides), sort_keys=True).encode()).hexdigest()[:24]
@@ -161,14 +163,9 @@ def _normal(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# What section 6 of the paper does, as data: methods, losses, grids, folds.
-
-RESERVED = ("loss", "seed")  # arguments that the protocol itself gives a learner
-
-
 @dataclass(frozen=True)
 class Method:
-    """A learner, its fixed arguments, and the grid of those that are searched over; the grid goes before what is fixed.
+    """A learner, its fixed arguments, and the grid of those that are searched over; the grid overrides fixed arguments.
 
     >>> method = Method("DISC", "lvmdc.DISC", {"J": 0.1, "tol": 1e-3}, {"C": [1, 10], "J": [0.1, 0.01]})
     >>> list(method.points())[1]
@@ -186,14 +183,14 @@ class Method:
             yield tuple(sorted(zip(self.grid, values, strict=True)))
 
     def check(self) -> None:
-        """Refuse a learner that there is not, arguments that it does not take, values that it refuses."""
+        """Refuse an unknown learner, arguments that it does not take, and values that it refuses."""
         where = f"methods.{self.name}"
         try:
             kind = pkgutil.resolve_name(self.learner)
         except (ImportError, AttributeError, ValueError):
             raise ValueError(f"{where}.learner must name a learner such as lvmdc.DISC, but it is {self.learner!r}") from None
         if not (inspect.isclass(kind) and issubclass(kind, LatentLearner)):
-            raise ValueError(f"{where}.learner must name a learner such as lvmdc.DISC, but {self.learner} is none")
+            raise ValueError(f"{where}.learner must name a learner such as lvmdc.DISC, but {self.learner} is not one")
         taken = [name for name in inspect.signature(kind).parameters if name not in RESERVED]
         for part, names in (("settings", self.settings), ("grid", self.grid)):
             for name in names:
@@ -219,7 +216,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Protocol:
-    """Methods × losses × folds, and how often the training part is divided again to choose hyperparameters honestly.
+    """Methods × losses × folds, and how often the training part is divided again to choose hyperparameters without test data.
 
     Args:
         methods: what is compared.
@@ -230,8 +227,8 @@ class Protocol:
         seed: of the first start in fold 0; fold k starts from seed + 100·k, the same for all methods.
         inner_folds: divisions of each training part by which hyperparameters are chosen; 0 for none.
         inner_fraction: how much of every class of the training part trains in these.
-        inner_settings: arguments that are others in these, such as fewer starts.
-        path: whether a training starts where that of the next smaller C ended; else each starts anew, as in the paper.
+        inner_settings: arguments that differ in these, such as fewer starts.
+        path: whether a training starts where that of the next smaller C ended; else each starts from scratch, as in the paper.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}).check()
@@ -271,3 +268,88 @@ class Protocol:
                 make_loss(json.dumps(dict(spec)))
             except (ImportError, AttributeError, KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"losses.{name} must make a loss, as configs/loss does, but it does not: {error}") from None
+
+
+def plan_runs(protocol: Protocol, data: str) -> list[Run]:
+    """Every run of the protocol on data of that content key: by loss and method, first those of the folds, then the inner ones.
+
+    >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
+    >>> protocol = Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=5, inner_folds=2)
+    >>> runs = plan_runs(protocol, "key of the data")
+    >>> len([run for run in runs if not run.inner]), len([run for run in runs if run.inner])
+    (10, 20)
+    """
+    runs: list[Run] = []
+    for loss, spec in protocol.losses.items():
+        text = json.dumps(dict(spec), sort_keys=True)
+        for method in protocol.methods:
+            for division in _divisions(protocol):
+                fixed = dict(method.settings) | ({} if division.inner is None else dict(protocol.inner_settings))
+                fixed["seed"] = protocol.seed + SEED_STEP * division.fold
+                for point in method.points():
+                    settings = tuple(sorted(_once(fixed | dict(point)).items()))
+                    before = _smaller(method, point) if protocol.path else ()
+                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, data, before))
+    return runs
+
+
+def _smaller(method: Method, point: Settings) -> tuple[float, ...]:
+    """The values of C in the grid below that of a point, in order."""
+    C = dict(point).get("C")
+    numbers = [float(value) for value in method.grid.get("C", ()) if isinstance(value, int | float)]
+    return tuple(sorted(value for value in numbers if isinstance(C, int | float) and value < C))
+
+
+def _once(settings: dict[str, Plain]) -> dict[str, Plain]:
+    """One start where all would be the same: only a random start and the stochastic θ block depend on the seed."""
+    same = settings.get("init") in ("central", "uniform") and settings.get("theta_solver") != "ssd"
+    return settings | {"n_init": 1} if same and "n_init" in settings else settings
+
+
+def _divisions(protocol: Protocol) -> list[Division]:
+    outer = [Division(fold, protocol.fraction, protocol.split_seed) for fold in range(protocol.folds)]
+    inner = [Division(d.fold, d.fraction, d.seed, i, protocol.inner_fraction) for d in outer for i in range(protocol.inner_folds)]
+    return outer + inner
+
+
+def tasks(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs as processes get them, the longest first, so that none is left with a long one at the end.
+
+    Training takes longer for larger C and for more samples. A task holds one run or, in order, those along one path over C.
+
+    >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
+    >>> runs = plan_runs(Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=1, inner_folds=1), "data")
+    >>> [(task[0].setting("C"), task[0].inner) for task in tasks(runs)]
+    [(10, False), (10, True), (1, False), (1, True)]
+    """
+
+    def length(run: Run) -> tuple[float, bool]:
+        C = run.setting("C", 1.0)
+        return -float(C) if isinstance(C, int | float) else 0.0, run.inner
+
+    paths: dict[object, list[Run]] = {}
+    for run in sorted(runs, key=length):
+        others = tuple(setting for setting in run.settings if setting[0] != "C")
+        along = (run.learner, run.loss_spec, others, run.division, run.data)
+        # The first run of a path starts from scratch, and belongs to the path only if there is one.
+        path = paths.get(along)
+        if path is not None and run.setting("C") in path[-1].before:
+            path.insert(0, run)
+        else:
+            paths[along if run.before else run] = [run]
+    return list(paths.values())
+
+
+def describe_plan(protocol: Protocol, runs: Sequence[Run]) -> str:
+    """How many runs there are, and of what.
+
+    >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
+    >>> protocol = Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=5, inner_folds=2)
+    >>> describe_plan(protocol, plan_runs(protocol, "data"))
+    '30 runs: 10 on 5 folds (LSVM 10) and 20 on 2 validation folds of each'
+    """
+    outer = [run for run in runs if not run.inner]
+    each = ", ".join(f"{m.name} {sum(run.method == m.name for run in outer)}" for m in protocol.methods)
+    rest = len(runs) - len(outer)
+    inner = f" and {rest} on {protocol.inner_folds} validation folds of each" if rest else ""
+    return f"{len(runs)} runs: {len(outer)} on {protocol.folds} folds ({each}){inner}"

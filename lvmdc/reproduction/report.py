@@ -1,4 +1,4 @@
-"""docs/RESULTS.md, written from results: a section for each figure, between markers."""
+"""Everything that is made from results: CSV, figure, tables, images, and the section of docs/RESULTS.md."""
 
 from __future__ import annotations
 
@@ -6,29 +6,44 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from PIL import Image
 
 from lvmdc.reporting import Table, contact_sheet, draw_detection
-from lvmdc.reporting.page import escape, inline_image, page, png
-from lvmdc.reproduction import store as sessions
-from lvmdc.reproduction.chart import draw_chart, save_chart
+from lvmdc.reporting.drawing import png
+from lvmdc.reporting.figures import save_figure
+from lvmdc.reporting.report import write_page
+from lvmdc.reproduction.figure import draw_figure
 from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.protocol import Protocol, Run
-from lvmdc.reproduction.selection import Outcomes, curve
-from lvmdc.reproduction.summary import Paper, Summary, compare, summarise
-from lvmdc.reproduction.tables import TITLES, comparison_table, notes, point_text, runs_csv, summary_table
+from lvmdc.reproduction.results import (
+    TITLES,
+    Paper,
+    Summary,
+    comparison_table,
+    curve,
+    notes,
+    point_text,
+    runs_frame,
+    summarise,
+    summary_table,
+)
 from lvmdc.storage.files import read_text, write_atomically
 from lvmdc.vision.datasets.images import ImageSet
 
+log = logging.getLogger(__name__)
 HEAD = """# Results
 
 Written by `python scripts/reproduce.py figure=… publish=docs` from the runs themselves; edits between the markers are lost.
 """
+
+Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted
 
 
 def publish(folder: str | Path, name: str, section: str, chart: bytes | None = None) -> Path:
@@ -54,52 +69,6 @@ def publish(folder: str | Path, name: str, section: str, chart: bytes | None = N
         write_atomically(folder / f"{name}.png", chart)
     write_atomically(path, text.encode())
     return path
-
-
-# Test images as each method sees them, side by side.
-
-Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted
-
-
-def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int = 6, size: int = 256) -> Image.Image:
-    """A sheet of test images of the first fold, a row each, a column a method: true box, predicted box, P_θ(h|x,y).
-
-    Boxes and posteriors are those that the runs left in their results; a posterior all on one box is not drawn.
-    """
-    first = next(iter(shown.values()))[0]
-    _, test = first.division.parts(problem.y, problem.groups)
-    candidates, y, truth = problem.candidates.subset(test), problem.y[test], problem.truth[test]
-    assert candidates.boxes is not None
-    drawn = []
-    for i in torch.linspace(0, len(test) - 1, min(len(test), count)).long().tolist():  # samples stand by class: some of each
-        start = int(candidates.offsets[i])
-        boxes = candidates.boxes[start : start + int(candidates.counts[i])]
-        name = images.classes[int(y[i])]
-        for method, (_, predicted) in shown.items():
-            guess, p = images.classes[predicted["y"][i]], predicted.get("p")
-            caption = f"{method}: {name}" if guess == name else f"{method}: {name}, taken for {guess}"
-            places, belief = (None, None) if p is None else (boxes, p[start : start + len(boxes)])
-            image, box = images.image(int(test[i])), boxes[predicted["h"][i]]
-            drawn.append(draw_detection(image, box, truth[i], places, belief, caption, size, guess == name))
-    return contact_sheet(drawn, columns=len(shown))
-
-
-def write_examples(folder: Path, title: str, shown: Mapping[str, Shown], problem: Problem, images: ImageSet, count: int) -> None:
-    """Write `examples_<loss>.png` for each loss, and `examples.html` with all of them."""
-    sections = []
-    for loss, own in shown.items():
-        sheet = draw_examples(own, problem, images, count)
-        write_atomically(folder / f"examples_{loss}.png", png(sheet))
-        chosen = "; ".join(f"{method}: {point_text(run.point)}" for method, (run, _) in own.items())
-        about = f"Test images of the first fold, at the hyperparameters of lowest mean test loss ({chosen})."
-        name = TITLES.get(loss, loss)
-        sections.append(f"<section>\n<h2>{escape(name)}</h2>\n<p>{escape(about)}</p>\n{inline_image(sheet, alt=name)}\n</section>")
-    write_atomically(folder / "examples.html", page(title, "\n".join(sections)).encode())
-
-
-# Everything that is made from results: CSV, figure, tables, images, and the section of docs/RESULTS.md.
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -128,80 +97,109 @@ class Report:
     compare: str | None
     against: Sequence[str]
 
-    @property
-    def outcomes(self) -> Outcomes:
-        """The measures of the runs that are done."""
-        return {run: result["measures"] for run, result in self.results if result is not None}
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row per run."""
+        return runs_frame(self.results)
 
-    @property
+    @cached_property
     def summaries(self) -> list[Summary]:
         """What is reported of each method under each loss."""
-        return summarise(self.protocol, self.outcomes, self.paper)
+        return summarise(self.protocol, self.runs, self.paper)
 
     def tables(self) -> list[Table]:
         """The results and, where methods are compared, the paired tests."""
-        tests = [] if self.compare is None else compare(self.summaries, self.compare, self.against, self.protocol.fraction)
-        return [summary_table(self.summaries), *([comparison_table(tests)] if tests else [])]
+        compared = self.compare is not None and self.against
+        tests = [comparison_table(self.summaries, str(self.compare), self.against, self.protocol.fraction)] if compared else []
+        return [summary_table(self.summaries), *tests]
 
     def write(self, folder: Path) -> None:
         """`runs.csv`, the figure as PNG and PDF, `table.md` and `table.html`."""
-        outcomes, folds = self.outcomes, self.protocol.folds
-        write_atomically(folder / "runs.csv", runs_csv(self.results).encode())
-        curves = {loss: {m.name: curve(outcomes, m.name, loss, folds) for m in self.protocol.methods} for loss in self.protocol.losses}
-        save_chart(draw_chart(curves, self.paper, self.title), folder / self.name)
-        tables, told = self.tables(), self.remarks()
-        text = "\n\n".join(table.markdown() for table in tables)
-        remarks = "\n".join(f"- {note}" for note in told)
-        write_atomically(folder / "table.md", f"{text}\n\n{remarks}\n".encode())
+        write_atomically(folder / "runs.csv", self.runs.drop(columns="point").to_csv(index=False).encode())
+        groups = dict(list(self.runs.groupby(["loss_name", "method"])))
+        curves = {
+            loss: {m.name: curve(groups[loss, m.name], self.protocol.folds) for m in self.protocol.methods} for loss in self.protocol.losses
+        }
+        save_figure(draw_figure(curves, self.paper, self.title), folder / self.name)
+        write_atomically(folder / "table.md", f"{self._text()}\n".encode())
         with Image.open(folder / f"{self.name}.png") as chart:
-            image = inline_image(chart, alt=self.title).replace("<img ", '<img style="max-width: 100%; height: auto" ')
-        parts = [image, *(f'<div class="wide">{table.html()}</div>' for table in tables)]
-        body = "\n".join([*parts, f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in told)}</ul>"])
-        write_atomically(folder / "table.html", page(self.title, body).encode())
+            write_page(folder / "table.html", self.title, [{"sheet": chart}, {"tables": self.tables(), "notes": self.remarks()}])
 
     def write_examples(self, folder: Path, problem: Problem, images: ImageSet, count: int) -> None:
-        """Images of the first fold at the best point, for the compared method and those that it is compared with."""
+        """`examples_<loss>.png` and `examples.html`: test images of the first fold as the compared methods see them."""
         methods = [*self.against, *([self.compare] if self.compare else [])] or [m.name for m in self.protocol.methods]
-        found, shown = dict(self.results), defaultdict[str, dict[str, Any]](dict)
+        by_key = {run.key: (run, result) for run, result in self.results}
+        shown = defaultdict[str, dict[str, tuple[Run, Any]]](dict)
         for summary in self.summaries:
-            if summary.best is not None and summary.method in methods:
-                run = summary.best.runs[0]
-                result = found[run]
-                if result is not None and "predictions" in result:
-                    if not _fit(result["predictions"], run, problem, len(images.classes)):
-                        log.warning("what the result %s predicts does not fit the data, and is not drawn", run.key)
-                        continue
+            if summary.best is None or summary.method not in methods:
+                continue
+            run, result = by_key[summary.best["key"].iloc[0]]
+            if result is not None and "predictions" in result:
+                if _fits(result["predictions"], run, problem, len(images.classes)):
                     shown[summary.loss][summary.method] = (run, result["predictions"])
-        if count and shown:
-            write_examples(folder, f"{self.title}: examples", shown, problem, images, count)
+                else:
+                    log.warning("the predictions in the result %s do not fit the data, and are not drawn", run.key)
+        sections = []
+        for loss, methods_shown in shown.items() if count else ():
+            sheet = draw_examples(methods_shown, problem, images, count)
+            write_atomically(folder / f"examples_{loss}.png", png(sheet))
+            chosen = "; ".join(f"{method}: {point_text(run.point)}" for method, (run, _) in methods_shown.items())
+            text = f"Test images of the first fold, at the hyperparameters of lowest mean test loss ({chosen})."
+            sections.append({"heading": TITLES.get(loss, loss), "text": text, "sheet": sheet})
+        if sections:
+            write_page(folder / "examples.html", f"{self.title}: examples", sections)
 
     def remarks(self) -> list[str]:
         """The notes of the protocol, and what must be known of these runs."""
         done = [result for _, result in self.results if result is not None]
-        lacking = len(self.results) - len(done)
+        missing = len(self.results) - len(done)
         unfinished = sum(not result.get("converged", False) for result in done)
-        told = [self.about, *notes(self.protocol)]
+        found = [self.about, *notes(self.protocol)]
         if unfinished:
-            told.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv tells which.")
-        if lacking:
-            told.append(f"{lacking} of {len(self.results)} runs are not done; points that lack a fold are left out.")
-        return told
+            found.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv lists them.")
+        if missing:
+            found.append(f"{missing} of {len(self.results)} runs are not done; points without all folds are left out.")
+        if self.runs.get("cpu_seconds") is not None:
+            found.append(f"CPU time of all runs: {timedelta(seconds=round(self.runs['cpu_seconds'].sum()))}.")
+        return found
 
-    def section(self, folder: Path) -> str:
-        """What docs/RESULTS.md says of the figure."""
-        took = sessions.total(folder)
-        tables = "\n\n".join(table.markdown() for table in self.tables())
-        remarks = "\n".join(f"- {note}" for note in [*self.remarks(), *([] if took is None else [f"It took {took}."])])
-        head = f"## {self.title}\n\n{date.today()}, `{self.command}`"
-        return f"{head}\n\n![{self.title}]({self.name}.png)\n\n{tables}\n\n{remarks}"
+    def section(self) -> str:
+        """The figure's section of docs/RESULTS.md."""
+        return f"## {self.title}\n\n{date.today()}, `{self.command}`\n\n![{self.title}]({self.name}.png)\n\n{self._text()}"
+
+    def _text(self) -> str:
+        remarks = "\n".join(f"- {note}" for note in self.remarks())
+        return "\n\n".join([*(table.markdown() for table in self.tables()), remarks])
 
 
-def _fit(predictions: dict[str, Any], run: Run, problem: Problem, n_classes: int) -> bool:
+def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int = 6, size: int = 256) -> Image.Image:
+    """A sheet of test images of the first fold, a row each, a column per method: true box, predicted box, P_θ(h|x,y).
+
+    Boxes and posteriors are those in the results of the runs; a posterior all on one box is not drawn.
+    """
+    first = next(iter(shown.values()))[0]
+    _, test = first.division.parts(problem.y, problem.groups)
+    candidates, y, truth = problem.candidates.subset(test), problem.y[test], problem.truth[test]
+    assert candidates.boxes is not None
+    drawn = []
+    for i in torch.linspace(0, len(test) - 1, min(len(test), count)).long().tolist():  # samples are sorted by class: some of each
+        start = int(candidates.offsets[i])
+        boxes = candidates.boxes[start : start + int(candidates.counts[i])]
+        name = images.classes[int(y[i])]
+        for method, (_, predicted) in shown.items():
+            guess, p = images.classes[predicted["y"][i]], predicted.get("p")
+            caption = f"{method}: {name}" if guess == name else f"{method}: {name}, taken for {guess}"
+            places, posterior = (None, None) if p is None else (boxes, p[start : start + len(boxes)])
+            image, box = images.image(int(test[i])), boxes[predicted["h"][i]]
+            drawn.append(draw_detection(image, box, truth[i], places, posterior, caption, size, guess == name))
+    return contact_sheet(drawn, columns=len(shown))
+
+
+def _fits(predictions: dict[str, Any], run: Run, problem: Problem, n_classes: int) -> bool:
     """Whether there is a class, a candidate and a posterior for each test sample of the run."""
     counts = problem.candidates.counts[run.division.parts(problem.y, problem.groups)[1]].tolist()
     y, h, p = predictions["y"], predictions["h"], predictions.get("p")
     if not len(y) == len(h) == len(counts) or (p is not None and len(p) != sum(counts)):
         return False
-    return all(isinstance(k, int) and 0 <= k < n_classes for k in y) and all(
-        isinstance(i, int) and 0 <= i < m for i, m in zip(h, counts, strict=True)
-    )
+    limits = [n_classes] * len(y) + counts
+    return all(isinstance(k, int) and 0 <= k < limit for k, limit in zip([*y, *h], limits, strict=True))

@@ -1,16 +1,17 @@
-"""One run: learn, and measure on what was held out."""
+"""Runs over the cores of a machine: a finished run is never repeated, and a failed one does not stop the others."""
 
 from __future__ import annotations
 
-import os
+import hashlib
+import json
+import logging
 import signal
-import sys
 import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +22,26 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 from tqdm import tqdm
 
-from lvmdc.candidates import Candidates, Latent
+from lvmdc.candidates import Latent
 from lvmdc.learners import LatentLearner, fit_path
 from lvmdc.losses import Loss
-from lvmdc.reproduction.plan import tasks
 from lvmdc.reproduction.problem import Problem, loaded
-from lvmdc.reproduction.protocol import Run
-from lvmdc.reproduction.store import Store
+from lvmdc.reproduction.protocol import FORMAT, Run, tasks
+from lvmdc.storage.files import read_json, write_atomically
 from lvmdc.storage.mapped import memory_budget
 from lvmdc.vision import metrics
 
+log = logging.getLogger(__name__)
+DIED = "the process of this run died, probably out of memory; try a smaller n_jobs"
+
 
 def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dict[str, Any]:
-    """The result of a run as plain data: what it was, its measures, what it was warned of and, in fold 0, what it predicted.
+    """The result of a run as plain data: what it was, its measures, its warnings and, in fold 0, its predictions.
 
     Measures of the samples held out, all fractions: `loss` against the candidate of best overlap with the true box,
     `loss_annotated` against the true box itself (another number where the loss looks at boxes, and no candidate is the true one), `error`
     of the class, `corloc` and mean `overlap` with the true box. Of the training: `objective`, `entropy` of the posterior, outer
-    iterations `n_iter`, scoring `passes`, the seed `start`, all of the start that was kept; `seconds` and
-    `cpu_seconds` of all starts.
+    iterations `n_iter`, scoring `passes`, the seed `start`, all of the start that was kept; `seconds` and `cpu_seconds` of all starts.
 
     >>> from lvmdc.vision.datasets import cluttered_digits
     >>> from lvmdc.vision.features import HOG, build_candidates
@@ -57,7 +59,7 @@ def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dic
 
 
 def execute_path(runs: Sequence[Run], problem: Problem, memory_budget: int | None = None) -> list[dict[str, Any]]:
-    """The results of runs that differ in C alone, the last of which comes through the C of all others; each has its share of the time."""
+    """The results of runs that differ only in C, the last of which passes through the C of all others; each has its share of the time."""
     longest = runs[-1]
     path = [*longest.before, longest.setting("C")]
     train, held_out = longest.division.parts(problem.y, problem.groups)
@@ -65,35 +67,33 @@ def execute_path(runs: Sequence[Run], problem: Problem, memory_budget: int | Non
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         learners = fit(longest, problem, train, memory_budget=memory_budget)
-    spent = time.perf_counter() - started, time.process_time() - worked
-    told = [w for w in caught if not issubclass(w.category, ConvergenceWarning)]
+    spent = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - worked}
+    common = [str(w.message) for w in caught if not issubclass(w.category, ConvergenceWarning)]
     took = [sum(row["seconds"] for row in learner.history_) for learner in learners]
     results = []
     for run in runs:
         k = path.index(run.setting("C"))
-        share = took[k] / sum(took)
-        results.append(_result(run, problem, learners[k], held_out, told, (share * spent[0], share * spent[1])))
+        result = _result(run, problem, learners[k], held_out, common)
+        result["measures"] |= {name: seconds * took[k] / sum(took) for name, seconds in spent.items()}
+        results.append(result)
     return results
 
 
-def _result(
-    run: Run, problem: Problem, learner: LatentLearner, held_out: Tensor, told: list[warnings.WarningMessage], spent: tuple[float, float]
-) -> dict[str, Any]:
+def _result(run: Run, problem: Problem, learner: LatentLearner, held_out: Tensor, common: list[str]) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         learner.warn_if_unfinished()
-    measures: dict[str, float | None] = {**measure(learner, run.make_loss(), problem, held_out)}
     last = learner.history_[-1]
-    measures |= {"objective": learner.objective_, "entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes")}
-    measures |= {"start": learner.seed_, "seconds": spent[0], "cpu_seconds": spent[1]}
-    words = list(dict.fromkeys(str(w.message) for w in [*told, *caught]))
-    result = {"run": run.describe(), "measures": measures, "converged": not caught, "warnings": words}
+    measures: dict[str, float | None] = {**measure(learner, run.make_loss(), problem, held_out), "objective": learner.objective_}
+    measures |= {"entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes"), "start": learner.seed_}
+    messages = list(dict.fromkeys([*common, *(str(w.message) for w in caught)]))
+    result = {"run": run.describe(), "measures": measures, "converged": not caught, "warnings": messages}
     shown = run.division.fold == 0 and not run.inner  # the fold that images are drawn of
     return result | ({"predictions": predictions(learner, problem, held_out)} if shown else {})
 
 
 def fit(run: Run, problem: Problem, train: Tensor, **others: Any) -> list[LatentLearner]:
-    """The run's learner fitted to the samples `train`, after one for each C before; only a supervised one is told the true candidates."""
+    """The run's learner fitted to the samples `train`, after one for each C before; only a supervised one gets the true candidates."""
     learner, candidates, y = run.make_learner(**others), problem.candidates.subset(train), problem.y[train]
     h = problem.h[train] if learner.uses_known_h else None
     return fit_path(learner, candidates, y, [*run.before, learner.C], h) if run.before else [learner.fit(candidates, y, h=h)]
@@ -103,9 +103,12 @@ def measure(learner: LatentLearner, loss: Loss, problem: Problem, held_out: Tens
     """Loss, class error and localisation of a fitted learner on the samples `held_out`."""
     candidates, y, h, truth = problem.candidates.subset(held_out), problem.y[held_out], problem.h[held_out], problem.truth[held_out]
     y_hat, h_hat = learner.predict(candidates)
+    # The true box in the place of the candidate's; a loss that asks which candidate it is sees the same one.
+    annotated = Latent(h, truth.to(candidates.boxes), candidates.rows(h))
+    delta = loss.delta(y, annotated, y_hat, candidates.latent(candidates.rows(h_hat)))
     return {
         "loss": metrics.test_loss(loss, candidates, y, h, y_hat, h_hat),
-        "loss_annotated": _annotated_loss(loss, candidates, y, h, truth, y_hat, h_hat),
+        "loss_annotated": float(delta.double().expand(len(y)).mean()),
         "error": metrics.class_error(y, y_hat),
         "corloc": metrics.corloc(candidates, h_hat, truth),
         "overlap": metrics.mean_overlap(candidates, h_hat, truth),
@@ -121,39 +124,103 @@ def predictions(learner: LatentLearner, problem: Problem, held_out: Tensor) -> d
     return {"y": y_hat.tolist(), "h": h_hat.tolist(), "p": [round(v, 6) for v in p.tolist()] if spread else None}
 
 
-def _annotated_loss(loss: Loss, candidates: Candidates, y: Tensor, h: Tensor, truth: Tensor, y_hat: Tensor, h_hat: Tensor) -> float:
-    """The loss with the true box itself in the place of the candidate's; a loss that asks which candidate it is sees the same one."""
-    rows = candidates.rows(h)
-    one, two = Latent(h, truth.to(candidates.boxes), rows), candidates.latent(candidates.rows(h_hat))
-    return float(loss.delta(y, one, y_hat, two).double().expand(len(y)).mean())
+# ---- results on disk -------------------------------------------------------------------------------------------------
 
 
-# Many runs over the cores of a machine: what is done stays done, and a run that fails does not end the others.
+class Store:
+    """`runs/<key>.json` for every finished run, `failed/<key>.txt` for every one that failed the last time.
 
-ENDED = "its process ended without a word, perhaps for want of memory"
+    >>> import tempfile
+    >>> from lvmdc.reproduction import Division
+    >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", '{"_target_": "lvmdc.ZeroOneLoss"}', (("C", 1.0),), (), Division(fold=0), "data")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(folder)
+    ...     store.read(run), store.write(run, {"measures": {"loss": 0.5}}), store.read(run)["measures"]
+    (None, None, {'loss': 0.5})
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    def path(self, run: Run) -> Path:
+        """Where the result of a run is."""
+        return self.folder / "runs" / f"{run.key}.json"
+
+    def failure(self, run: Run) -> Path:
+        """Where the error of a run that failed is."""
+        return self.folder / "failed" / f"{run.key}.txt"
+
+    def read(self, run: Run) -> dict[str, Any] | None:
+        """The result of a run; None where it is not finished, or its file is damaged, with a warning."""
+        path = self.path(run)
+        if not path.exists():
+            return None
+        try:
+            result = read_json(path)
+            _check_result(result)
+            return result
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("the result %s is damaged, and its run is repeated: %s", path, error)
+            return None
+
+    def write(self, run: Run, result: dict[str, Any]) -> None:
+        """Keep a result, with the state of the code that made it; an earlier failure is forgotten."""
+        kept = {"format": FORMAT, "code": code_digest()} | result
+        write_atomically(self.path(run), json.dumps(kept, indent=1, ensure_ascii=False).encode())
+        self.failure(run).unlink(missing_ok=True)
+
+    def fail(self, run: Run, text: str) -> None:
+        """Keep why a run failed."""
+        about = json.dumps(run.describe(), ensure_ascii=False)
+        write_atomically(self.failure(run), f"{about}\n\n{text}".encode(errors="backslashreplace"))
+
+    def clear(self, run: Run) -> None:
+        """Forget the result and the failure of a run."""
+        self.path(run).unlink(missing_ok=True)
+        self.failure(run).unlink(missing_ok=True)
+
+    def ended(self, run: Run) -> bool:
+        """Whether a run has a result or failed."""
+        return self.path(run).exists() or self.failure(run).exists()
+
+    def died(self, run: Run) -> bool:
+        """Whether a run began and neither finished nor raised an error."""
+        return self.failure(run).exists() and self.failure(run).read_text(encoding="utf-8").endswith(DIED)
 
 
-@dataclass(frozen=True)
-class Used:
-    """How many processes did the runs, and the most memory, in bytes, that they and this one can have held at a time."""
+def _check_result(result: Any) -> None:
+    """Refuse a result that the figure, the tables and the images cannot be made from."""
+    measures, found = result["measures"], result.get("predictions", {})
+    lists = [found["y"], found["h"], found.get("p") or []] if found else []
+    numbers = [measures["loss"], *(value for value in measures.values() if value is not None), *(v for values in lists for v in values)]
+    if not all(type(value) in (int, float) for value in numbers):
+        raise ValueError("a measure or prediction is not a number")
+    if not isinstance(result.get("converged", False), bool) or not isinstance(result.get("warnings", []), list):
+        raise ValueError("converged must be true or false, and warnings a list")
 
-    processes: int
-    peak: int
+
+@cache
+def code_digest() -> str:
+    """A hash of the code that decides what is learned: it shows which results other code has made.
+
+    >>> len(code_digest())
+    16
+    """
+    package, key = Path(__file__).resolve().parents[1], hashlib.sha256()
+    learning = [package / part for part in ("losses", "distributions", "solvers", "learners", "vision/metrics")]
+    files = [*package.glob("*.py"), *(path for folder in learning for path in folder.rglob("*.py"))]
+    for path in sorted(files):
+        key.update(f"{path.relative_to(package).as_posix()} ".encode() + path.read_bytes())
+    return key.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Worked:
-    """What a process says of a task: how many runs it did, which process it is, and the most memory it ever held, in bytes."""
-
-    runs: int
-    process: int
-    peak: int
+# ---- many runs -------------------------------------------------------------------------------------------------------
 
 
 def do_runs(
     runs: Sequence[Run], samples: str, store: Store, n_jobs: int | None = None, memory: int | None = None, progress: bool = True
-) -> Used:
-    """Do runs, each in one of `n_jobs` processes with one thread, and say what it took.
+) -> None:
+    """Do runs, each in one of `n_jobs` processes with one thread.
 
     Results and failures are in the store, written by the processes themselves: an interruption loses only the runs under way.
 
@@ -165,96 +232,67 @@ def do_runs(
         memory: bytes for tables of Δ in all processes together; a quarter of what is free where not given.
         progress: show a bar that counts runs.
 
-    >>> do_runs([], "samples.npz", Store("nowhere"), progress=False).processes
-    1
+    >>> do_runs([], "samples.npz", Store("nowhere"), progress=False)
     """
     jobs = min(n_jobs or cpu_count(only_physical_cores=True), max(1, len(runs)))
     each = memory_budget(torch.device("cpu"), memory) // jobs
-    peaks: dict[int, int] = {}
     for run in runs:
         store.clear(run)
-    batches = [list(runs)]
+    batches = [tasks(runs)]
     with tqdm(total=len(runs), desc="runs", unit="run", disable=not progress, smoothing=0) as bar:
         while batches:
             batch = batches.pop(0)
             try:
-                for worked in _dispatched(batch, samples, store, jobs, each):
-                    bar.update(worked.runs)
-                    peaks[worked.process] = max(worked.peak, peaks.get(worked.process, 0))
-            except BrokenProcessPool as error:  # a process was ended from outside, and took the others with it
-                ended = [run for run in batch if store.is_running(run)]
-                if not ended:
+                for count in _parallel(batch, samples, store, jobs, each):
+                    bar.update(count)
+            except BrokenProcessPool:  # a process was killed, and took the others with it
+                begun = [task for task in batch if any(store.died(run) for run in task)]
+                if not begun:
                     raise
-                for run in ended:
-                    store.end(run)
-                rest = [run for run in batch if run not in ended and not store.path(run).exists() and not store.failure(run).exists()]
-                batches = [part for part in (rest, *batches) if part]
-                if len(ended) == 1:
-                    store.fail(ended[0], f"{ENDED}; try n_jobs={max(1, jobs - 1)}\n\n{error}")
-                    bar.update()
-                else:
-                    batches += [[run] for run in ended]  # one of them is to blame, and is told by running each alone
+                if len(batch) == 1:
+                    bar.update(len(batch[0]))
+                else:  # one of those that were under way is to blame: each is repeated alone
+                    left = [task for task in batch if task not in begun and not any(store.ended(run) for run in task)]
+                    batches += [part for part in (left, *([task] for task in begun)) if part]
             except BaseException:
                 if jobs > 1:
                     get_reusable_executor().shutdown(wait=True, kill_workers=True)
                 for run in runs:
-                    store.end(run)
+                    if store.died(run):
+                        store.failure(run).unlink()
                 raise
-    # Processes may have been replaced in between: at any time there were so many, none larger than the largest ever.
-    workers = sorted((peak for process, peak in peaks.items() if process != os.getpid()), reverse=True)
-    return Used(jobs, peak_memory() + sum(workers[:jobs]))
 
 
-def _dispatched(runs: Sequence[Run], samples: str, store: Store, jobs: int, memory: int) -> Iterator[Worked]:
+def _parallel(batch: Sequence[Sequence[Run]], samples: str, store: Store, jobs: int, memory: int) -> Iterator[int]:
+    """Do tasks; as each ends, the number of its runs."""
     if jobs == 1:
         threads = torch.get_num_threads()
         try:
-            yield from (work(task, samples, store, memory) for task in tasks(runs))
+            yield from (_work(task, samples, store, memory) for task in batch)
         finally:
             torch.set_num_threads(threads)
         return
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from pool(delayed(work_apart)(task, samples, store, memory) for task in tasks(runs))
+        yield from pool(delayed(_work_apart)(task, samples, store, memory) for task in batch)
 
 
-def work_apart(task: Sequence[Run], samples: str, store: Store, memory: int) -> Worked:
-    """`work` in a process of its own, which leaves Ctrl-C to the one that started it."""
+def _work_apart(task: Sequence[Run], samples: str, store: Store, memory: int) -> int:
+    """`_work` in another process, which leaves Ctrl-C to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return work(task, samples, store, memory)
+    return _work(task, samples, store, memory)
 
 
-def work(task: Sequence[Run], samples: str, store: Store, memory: int) -> Worked:
-    """Do the runs of a task; what goes wrong is kept, with its traceback."""
+def _work(task: Sequence[Run], samples: str, store: Store, memory: int) -> int:
+    """Do the runs of a task; an error is kept with its traceback."""
     torch.set_num_threads(1)
     for run in task:
-        store.begin(run)
+        store.fail(run, DIED)  # what is left behind if the process is killed
     try:
         for run, result in zip(task, execute_path(task, loaded(samples), memory), strict=True):
             store.write(run, result)
     except Exception:  # whatever it is, other tasks can go on
         for run in task:
-            store.fail(run, traceback.format_exc())
-    finally:
-        for run in task:
-            store.end(run)
-    return Worked(len(task), os.getpid(), peak_memory())
-
-
-def peak_memory() -> int:
-    """The most memory, in bytes, that this process ever held; 0 where the system does not tell.
-
-    >>> peak_memory() >= 0
-    True
-    """
-    try:  # Linux: getrusage would count what the process was forked from too
-        held = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-        return int(held.split()[1]) * 1024
-    except (OSError, StopIteration):
-        pass
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024  # in kilobytes everywhere else
+            if store.died(run):
+                store.fail(run, traceback.format_exc())
+    return len(task)

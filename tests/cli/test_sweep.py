@@ -1,6 +1,7 @@
 """Many runs in one table."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,18 @@ def test_folder_without_finished_runs_is_refused(tmp_path):
         collect(tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         collect(tmp_path / "nowhere")
+
+
+def test_a_sweep_of_version_0_1_is_still_read():
+    table = collect(Path(__file__).parent / "sweep_0_1")  # two seeds, written by version 0.1
+    assert list(table.heads) == ["setting", "runs", "loss %", "class error %", "CorLoc %", "mean overlap %"]
+    ((setting, runs, loss, error, *_),) = table.cells
+    assert (setting, runs) == ("all", "2")
+    assert loss.split() == ["62.50", "±", "0.00"]
+    assert error.split() == ["33.33", "±", "0.00"]
+
+
+def test_a_single_run_has_no_deviation_and_a_missing_measure_is_a_dash(tmp_path):
+    for i, (method, error) in enumerate([("disc", 0.2), ("lsvm", None)]):
+        finished_run(tmp_path / str(i), [f"method={method}"], 0.5, error)
+    assert [row[1:] for row in collect(tmp_path).cells] == [["1", "50", "20"], ["1", "50", "–"]]

@@ -35,7 +35,7 @@ NAMES = [
     "lvmdc.lightning.trust",
     "lvmdc.lightning.trusted.construct",
     "lvmdc.storage.files.write_atomically",
-    "lvmdc.reproduction.store.Store",
+    "lvmdc.reproduction.runner.Store",
     "lvmdc.vision.proposals.save_proposals",
     "lvmdc.Candidates.load",
     "lvmdc.DISC.fit",

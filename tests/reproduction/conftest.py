@@ -1,19 +1,14 @@
 """A small problem, and results made by hand."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
 
-from lvmdc.cli import config as resolvers
 from lvmdc.reproduction import Division, Method, Problem, Protocol, Run
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import HOG, build_candidates
 from lvmdc.vision.proposals import WindowGrid
 
-ROOT = Path(__file__).resolve().parents[2]
 LOSSES = {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}, "overlap": {"_target_": "lvmdc.OverlapLoss"}}
 
 
@@ -26,15 +21,15 @@ def digits() -> Problem:
 
 @pytest.fixture(scope="session")
 def samples(digits, tmp_path_factory) -> str:
-    """The problem on disk, as processes open it."""
+    """The problem on disk, as processes read it."""
     path = tmp_path_factory.mktemp("samples with spaces é") / "samples.npz"
     digits.save(path)
     return str(path)
 
 
 @pytest.fixture(scope="session")
-def small() -> Callable[..., Protocol]:
-    """`small(learner, …)`: a protocol of quick methods, each under its own name."""
+def protocol() -> Callable[..., Protocol]:
+    """`protocol(learner, …)`: a protocol of quick methods, each named after its learner."""
 
     def make(*learners: str, C=(0.1, 1.0), **others) -> Protocol:
         methods = [Method(name.rpartition(".")[2], name, {"tol": 0.1, "max_iter": 5}, {"C": list(C)}) for name in learners]
@@ -53,15 +48,3 @@ def run() -> Callable[..., Run]:
         return Run(method, f"lvmdc.{method}", loss, '{"_target_": "lvmdc.ZeroOneLoss"}', point, point, division, "data")
 
     return make
-
-
-@pytest.fixture(scope="session")
-def config() -> Callable[..., DictConfig]:
-    """`config(*overrides)`: the configuration of scripts/reproduce.py as the command line would compose it."""
-
-    def composed(*overrides: str) -> DictConfig:
-        resolvers.register()
-        with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-            return compose("reproduce", overrides=list(overrides))
-
-    return composed

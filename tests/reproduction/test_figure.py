@@ -1,208 +1,60 @@
-"""A figure end to end, by its script and by its function, and the sentences for bad input."""
+"""The figure: two panels, a line per method, the paper's numbers marked."""
 
-import csv
-import json
-import shutil
-from pathlib import Path
-
+import pandas as pd
 import pytest
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from matplotlib.colors import to_hex
 from PIL import Image
-from processes import Script
 
-from lvmdc.cli.config import checked
-from lvmdc.cli.errors import explain
-from lvmdc.cli.reproduce import RunsFailed, quoted, reproduce
-from lvmdc.reproduction import report
-from lvmdc.reproduction import runner as pool
+from lvmdc.reporting.figures import save_figure
+from lvmdc.reproduction.figure import draw_figure
 
-ROOT = Path(__file__).resolve().parents[2]
-FIGURES = sorted(path.stem for path in (ROOT / "configs" / "figure").glob("*.yaml"))
-QUICK = [
-    "data.images.per_class=5",
-    "C=[1.0]",
-    "settings.tol=0.1",
-    "settings.max_iter=5",
-    "n_jobs=1",
-    "extras.progress=false",
-    "examples=0",
-]
+PAPER = {"zero_one": {"LSVM": (64.82, 4.96), "DISC": (47.76, 2.53)}, "overlap": {"LSVM": (44.93, 1.84), "DISC": (42.27, 3.64)}}
+METHODS = ("LSVM", "ILSVM", "DISC", "Supervised")
 
 
-@pytest.fixture
-def no_chart(monkeypatch):
-    """A blank PNG in the place of the figure, which takes longer to draw than all runs together."""
-    monkeypatch.setattr(report, "save_chart", lambda _, path: Image.new("RGB", (2, 2)).save(f"{path}.png"))
+@pytest.fixture(scope="module")
+def figure():
+    def points(loss):
+        return pd.DataFrame({"mean": [loss + 0.05] * 3, "std": [0.07] * 3}, index=[0.1, 1.0, 10.0])
+
+    curves = {loss: {m: points(0.2 + 0.1 * i) for i, m in enumerate(METHODS)} for loss in ("zero_one", "overlap")}
+    return draw_figure(curves, PAPER, "Figure 1")
 
 
-@pytest.fixture(scope="session")
-def finished(config, tmp_path_factory):
-    """The folder of a figure whose runs are all done."""
-    folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "save_chart", lambda _, path: Image.new("RGB", (2, 2)).save(f"{path}.png"))
-        reproduce(small(folder, config))
-    return folder
+def test_two_panels_with_percent_over_a_logarithmic_C(figure):
+    assert [axes.get_title() for axes in figure.axes] == ["0/1 loss", "overlap loss"]
+    for axes in figure.axes:
+        assert (axes.get_xscale(), axes.get_xlabel(), axes.get_ylabel()) == ("log", "C", "test loss, %")
+        assert list(axes.get_xticks()) == [0.1, 1.0, 10.0]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*METHODS, "best in the paper"]
 
 
-@pytest.fixture
-def again(finished, tmp_path, no_chart):
-    """A copy of it."""
-    return shutil.copytree(finished, tmp_path / "again")
+def test_lines_show_the_mean_in_percent_and_differ_in_colour_and_marker(figure):
+    bars = {bar.get_label(): bar for bar in figure.axes[0].containers if bar.get_label() in METHODS}
+    assert list(bars) == list(METHODS)
+    assert bars["DISC"].lines[0].get_ydata() == pytest.approx([45.0] * 3)
+    looks = {(to_hex(bar.lines[0].get_color()), bar.lines[0].get_marker()) for bar in bars.values()}
+    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 4
 
 
-@pytest.fixture(scope="session")
-def demo(config):
-    """The configuration of the demo, open to settings that it does not have."""
-    cfg = config("figure=demo", *QUICK)
-    OmegaConf.set_struct(cfg, False)
-    return cfg
+def test_best_values_of_the_paper_are_marked_right_of_all_points(figure):
+    for axes, loss in zip(figure.axes, PAPER, strict=True):
+        stars = [bar.lines[0] for bar in axes.containers if bar.lines[0].get_marker() == "*"]
+        assert [star.get_ydata()[0] for star in stars] == [mean for mean, _ in PAPER[loss].values()]
+        assert min(star.get_xdata()[0] for star in stars) > 11
+        assert max(star.get_xdata()[0] for star in stars) < axes.get_xlim()[1]
 
 
-def small(tmp_path, config, *overrides):
-    out = [f"out='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path}'"]
-    return config("figure=demo", *QUICK, *out, *overrides)
+def test_a_method_without_results_is_in_the_legend():
+    nothing = pd.DataFrame({"mean": [], "std": []}, index=pd.Index([], dtype=float))
+    figure = draw_figure({"zero_one": {"LSVM": nothing, "DISC": nothing}}, PAPER, "Nothing yet")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["LSVM", "DISC", "best in the paper"]
 
 
-@pytest.mark.slow
-@pytest.mark.ranks
-def test_demo_runs_by_its_script_leaves_everything_and_repeats_nothing(tmp_path):
-    folder = tmp_path / "results with spaces é"
-    words = ["figure=demo", *QUICK, "examples=1", "methods.Supervised=null"]
-    words += [f"out='{folder}'", f"paths.log_dir='{tmp_path}'", f"publish='{tmp_path / 'docs'}'"]
-    code, shown = Script(tmp_path, ROOT / "scripts" / "reproduce.py", *words).end()
-    assert code == 0, shown
-    assert "24 runs: 12 on 2 folds (LSVM 4, ILSVM 4, DISC 4) and 12 on 1 validation folds of each" in shown
-    assert "0 of them are done already, 24 are left" in shown
-    assert "held at most" in shown
-    for name in ("demo.png", "demo.pdf", "table.md", "table.html", "examples.html", "examples_zero_one.png", "examples_overlap.png"):
-        assert (folder / name).stat().st_size > 0
-    rows = list(csv.DictReader((folder / "runs.csv").open(encoding="utf-8")))
-    assert len(rows) == 24
-    assert all(row["done"] == "yes" and 0 <= float(row["loss"]) <= 1 for row in rows)
-    assert not list(folder.glob("samples*"))
-    assert json.loads((folder / "sessions.json").read_text())[0]["runs"] == 24
-    published = (tmp_path / "docs" / "RESULTS.md").read_text(encoding="utf-8")
-    assert "`python scripts/reproduce.py figure=demo data.images.per_class=5 'C=[1.0]'" in published
-    assert str(tmp_path) not in published
-    assert (tmp_path / "docs" / "demo.png").read_bytes() == (folder / "demo.png").read_bytes()
-
-
-@pytest.mark.slow
-def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again, monkeypatch):
-    done, execute = [], pool.execute_path
-    monkeypatch.setattr(pool, "execute_path", lambda task, *others: done.extend(task) or execute(task, *others))
-    first = reproduce(small(again, config))
-    assert not done
-    second = reproduce(small(again, config, "C=[0.1, 1.0]"))
-    assert len(done) == len(first.results) == len(second.results) // 2
-    assert {run.setting("C") for run in done} == {0.1}
-
-
-def test_failed_run_is_told_at_the_end_and_the_rest_is_reported(config, again, monkeypatch):
-    tmp_path, execute = again, pool.execute_path
-    for path in (tmp_path / "out" / "runs").iterdir():
-        run = json.loads(path.read_text())["run"]
-        if (run["method"], run["loss"], run["division"]["fold"], run["division"]["inner"]) == ("ILSVM", "overlap", 1, None):
-            path.unlink()
-
-    def unlucky(*_):
-        raise RuntimeError("no luck today")
-
-    monkeypatch.setattr(pool, "execute_path", unlucky)
-    with pytest.raises(RunsFailed, match=r"1 of 32 runs failed, and are tried again next time; .*\.txt says why"):
-        reproduce(small(tmp_path, config, f"publish='{tmp_path / 'docs'}'"))
-    out = tmp_path / "out"
-    lines = [line for line in (out / "table.md").read_text(encoding="utf-8").splitlines() if "| ILSVM |" in line]
-    assert "| – | – |" in lines[1]
-    assert "± " in lines[0]
-    assert "1 of 32 runs are not done" in (out / "table.md").read_text(encoding="utf-8")
-    assert not (tmp_path / "docs").exists()
-    monkeypatch.setattr(pool, "execute_path", execute)
-    reproduce(small(tmp_path, config))
-    assert not list((out / "failed").iterdir())
-
-
-def test_results_of_other_code_are_told_and_done_again_if_asked(config, again, caplog):
-    path = next((again / "out" / "runs").iterdir())
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"code": "another"}))
-    reproduce(small(again, config))
-    assert "1 of the results are those of other code than this; redo=true does them again" in caplog.text
-    reproduce(small(again, config, "redo=true"))
-    assert json.loads(path.read_text())["code"] != "another"
-
-
-def test_examples_show_a_image_for_each_method(config, tmp_path, no_chart):
-    reproduce(small(tmp_path, config, "losses.overlap=null", "examples=2"))
-    with Image.open(tmp_path / "out" / "examples_zero_one.png") as sheet:
-        assert sheet.width == 3 * 256 + 4 * 8
-        assert sheet.height > 2 * 256
-    page = (tmp_path / "out" / "examples.html").read_text(encoding="utf-8")
-    assert "LSVM: C = 1; ILSVM: C = 1; DISC: C = 1" in page
-    assert not (tmp_path / "out" / "examples_overlap.png").exists()
-
-
-def test_without_running_nothing_can_be_published(config, tmp_path, no_chart):
-    with pytest.raises(ValueError, match="publish needs all 32 runs, but 32 of them are not done"):
-        reproduce(small(tmp_path, config, "run=false", f"publish='{tmp_path / 'docs'}'"))
-
-
-@pytest.mark.slow  # all of them together
-@pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_composes_with_settings_of_the_right_types(figure, config):
-    checked(config(f"figure='{figure}'"))
-
-
-def test_unknown_figure_is_refused_with_the_ones_there_are(config):
-    with pytest.raises(HydraException) as caught:
-        config("figure='3'")
-    assert explain(caught.value).startswith(f"figure=3 is not one of {', '.join(FIGURES)}")
-
-
-@pytest.mark.parametrize("figure", ["1", "2"])
-def test_figure_without_its_data_says_where_they_belong(figure, config, tmp_path, monkeypatch):
-    monkeypatch.setenv("LVMDC_DATA", str(tmp_path / "no data here"))
-    cfg = config(*quoted([f"figure={figure}"]), f"out='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path}'")
-    with pytest.raises(FileNotFoundError, match=r"no data here/.* does not exist: LVMDC_DATA must name the folder of the data sets"):
-        reproduce(cfg)
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("C=[]", r"methods\.LSVM\.grid\.C must be a list of at least one value, but it is \[\]"),
-        ("C=[1, 1]", r"methods\.LSVM\.grid\.C must hold different values"),
-        ("C=[-1]", r"methods\.LSVM: C must be a positive number, but it is -1"),
-        ("C=[[1]]", r"methods\.LSVM\.grid\.C must hold plain values, numbers or words, but it holds \[1\]"),
-        ("C=1", r"methods\.LSVM\.grid\.C must be a list of at least one value, but it is 1"),
-        ("folds=0", "folds must be at least 1, but it is 0"),
-        ("validation.folds=-1", r"validation\.folds must be at least 0, but it is -1"),
-        ("validation.fraction=1.0", r"validation\.fraction must lie between 0 and 1, but it is 1\.0"),
-        ("data.fraction=0.0", r"data\.fraction must lie between 0 and 1, but it is 0\.0"),
-        ("data.fold=2", r"data\.fold must be left at 0, but it is 2"),
-        ("methods.DISC.grid.JJ=[1]", r"methods\.DISC\.grid\.JJ is not an argument of DISC: did you mean 'J'"),
-        ("methods.LSVM.settings.J=1", r"methods\.LSVM\.settings\.J is not an argument of LSVM"),
-        ("settings.seed=1", r"methods\.LSVM\.settings\.seed is not an argument of LSVM"),
-        ("methods.LSVM.learner=lvmdc.LSVN", r"methods\.LSVM\.learner must name a learner such as lvmdc\.DISC, but it is 'lvmdc\.LSVN'"),
-        ("methods.LSVM.learner=lvmdc.Candidates", r"methods\.LSVM\.learner must name a learner such as lvmdc\.DISC, but lvmdc\.Cand"),
-        ("methods.LSVM.gird={C: [1]}", r"methods\.LSVM must have learner, settings and grid, but it has 'gird'"),
-        ("losses.own._target_=lvmdc.Nope", r"losses\.own must make a loss, .* has no attribute 'Nope'"),
-        ("compare=DISK", "compare and against must be among the methods LSVM, ILSVM, DISC, Supervised, but DISK is not"),
-        ("n_jobs=0", "n_jobs must be at least 1, but it is 0"),
-        ("examples=-1", "examples must be at least 0, but it is -1"),
-        ("paper.zero_one.LSVM=[1]", r"paper\.zero_one\.LSVM must be \[mean, deviation\], but it is \[1\]"),
-        ("needs=[nowhere/hog.npz]", r"nowhere/hog\.npz does not exist: LVMDC_DATA must name the folder of the data sets"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence_before_any_work(override, sentence, demo, tmp_path):
-    changed = {"out": str(tmp_path / "out"), "paths": {"log_dir": str(tmp_path)}}
-    cfg = OmegaConf.merge(demo, changed, OmegaConf.from_dotlist([override]))
-    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
-        reproduce(cfg)
-    assert not list(tmp_path.rglob("*"))
-
-
-def test_classes_too_small_for_the_divisions_are_refused(config, tmp_path):
-    with pytest.raises(ValueError, match="fold 0, validation fold 0: class 0 of y has too few groups"):
-        reproduce(small(tmp_path, config, "data.images.per_class=2"))
+def test_files_are_written(figure, tmp_path):
+    save_figure(figure, tmp_path / "figure_1")
+    with Image.open(tmp_path / "figure_1.png") as image:
+        assert image.width >= 1500
+    content = (tmp_path / "figure_1.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"CreationDate" not in content  # the same chart is the same file

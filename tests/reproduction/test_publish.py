@@ -17,7 +17,7 @@ def test_sections_are_replaced_in_place_and_the_rest_stays(tmp_path):
     assert (tmp_path / "figure_1.png").read_bytes() == b"new"
 
 
-def test_name_that_begins_another_has_a_section_of_its_own(tmp_path):
+def test_name_that_begins_another_has_its_own_section(tmp_path):
     publish(tmp_path, "figure_1_cnn", "with CNN", b"")
     text = publish(tmp_path, "figure_1", "plain", b"").read_text()
     assert "with CNN" in text

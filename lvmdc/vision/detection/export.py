@@ -10,7 +10,7 @@ import numpy as np
 from lvmdc.arrays import ArrayLike
 from lvmdc.boxes import LabelledBoxes, suppressed
 from lvmdc.candidates import Candidates
-from lvmdc.reporting.page import png
+from lvmdc.reporting.drawing import png
 from lvmdc.storage.files import SafeNames, write_atomically
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size

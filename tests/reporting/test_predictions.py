@@ -1,10 +1,14 @@
+"""predictions.json and its drawings."""
+
 import json
 
 import pytest
 import torch
 from PIL import Image
 
+from lvmdc import LabelledBoxes
 from lvmdc.reporting import Detection, Prediction, save_predictions
+from lvmdc.reporting.predictions import SceneRecord, save_scenes
 
 
 def prediction(name, image=True, **changes):
@@ -48,7 +52,7 @@ def test_the_json_holds_what_was_predicted(tmp_path):
     assert "鹿" in path.read_text(encoding="utf-8")  # to be read by people too
 
 
-def test_any_name_comes_back_and_has_a_drawing_of_its_own_inside_the_folder(tmp_path):
+def test_every_name_comes_back_and_has_its_drawing_inside_the_folder(tmp_path):
     names = ["a.jpg", "a.jpg", "A.JPG", "a.png", "été/b c.jpg", "été/b c.jpg", "../../out.jpg", "/abs/x.jpg", "", "..", "a.jpg.png/z.jpg"]
     names += [
         'q"<>|?*:\\.jpg',
@@ -84,7 +88,7 @@ def test_the_same_input_gives_the_same_names(tmp_path):
     assert read(tmp_path / "one") == read(tmp_path / "two")
 
 
-def test_records_are_taken_one_at_a_time(tmp_path):
+def test_records_are_drawn_one_at_a_time(tmp_path):
     def records():
         yield prediction("a.jpg")
         assert (tmp_path / "drawings" / "a.jpg.png").is_file()
@@ -115,3 +119,18 @@ def test_a_failure_names_the_image_and_leaves_the_old_json(tmp_path):
 def test_no_records_give_an_empty_list(tmp_path):
     save_predictions(tmp_path / "new", [])
     assert read(tmp_path / "new")["images"] == []
+
+
+def test_objects_of_a_scene_are_written_with_a_drawing_per_image(tmp_path):
+    image = Image.new("RGB", (64, 64), (40, 40, 40))
+    found = LabelledBoxes([0, 0], [0, 1], [[4, 20, 24, 40], [34, 20, 60, 60]], score=[1.5, 0.5])
+    nothing = SceneRecord("b.png", found[found.label > 1], image)
+    path = save_scenes(tmp_path, [SceneRecord("zoo/a.png", found, image), nothing], ["cat", "dog"])
+    content = json.loads(path.read_text())
+    assert (content["format"], content["version"]) == ("lvmdc detections", 2)
+    first, second = content["images"]
+    assert first["objects"][1] == {"class": "dog", "score": 0.5, "box": [34.0, 20.0, 60.0, 60.0]}
+    assert second["objects"] == []
+    assert all((tmp_path / entry["drawing"]).is_file() for entry in (first, second))
+    with pytest.raises(ValueError, match=r"a\.png: found must have scores"):
+        save_scenes(tmp_path, [SceneRecord("a.png", LabelledBoxes([0], [0], [[0, 0, 1, 1]]), image)], ["cat"])

@@ -1,0 +1,128 @@
+"""The plan has as many runs as the paper's protocol, each with a key that stays the same; no choice looks at the test part."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from lvmdc.cli.reproduce import read_protocol
+from lvmdc.reproduction import Division, Method, Protocol, plan_runs
+from lvmdc.reproduction.protocol import check_divisions, describe_plan, tasks
+from lvmdc.samples import split_by_class
+
+PAPER = [10.0**k for k in range(-4, 3)]
+
+
+def count(runs, inner, supervised):
+    return sum(run.inner == inner and (run.method == "Supervised") == supervised for run in runs)
+
+
+@pytest.mark.parametrize("figure", ["1", "2"])
+def test_the_papers_figures_are_210_runs_and_70_supervised_ones(figure, config):
+    cfg = config("reproduce", f"figure='{figure}'")
+    planned = read_protocol(cfg)
+    runs = plan_runs(planned, "data")
+    inner = cfg.validation.folds
+    assert count(runs, inner=False, supervised=False) == 7 * 5 * 3 * 2 == 210
+    assert count(runs, inner=False, supervised=True) == 70
+    assert count(runs, inner=True, supervised=False) == 210 * inner
+    assert count(runs, inner=True, supervised=True) == 70 * inner
+    assert len({run.key for run in runs}) == len(runs)
+    assert sorted({run.setting("C") for run in runs}) == PAPER
+    disc = {(run.setting("J"), run.setting("beta"), run.setting("tol")) for run in runs if run.method == "DISC"}
+    assert disc == {(0.1, 0.1, 1e-3)}
+    assert f"{280 * (1 + inner)} runs: 280 on 5 folds (LSVM 70, ILSVM 70, DISC 70, Supervised 70)" in describe_plan(planned, runs)
+
+
+def test_all_methods_start_from_the_same_seeds(protocol):
+    runs = plan_runs(protocol("lvmdc.LSVM", "lvmdc.DISC", folds=3), "data")
+    seeds = {method: {(run.division.fold, run.setting("seed")) for run in runs if run.method == method} for method in ("LSVM", "DISC")}
+    assert seeds["LSVM"] == seeds["DISC"] == {(0, 0), (1, 100), (2, 200)}
+
+
+def test_grid_may_search_any_argument_of_a_learner():
+    method = Method("DISC", "lvmdc.DISC", {"J": 0.1, "n_init": 5}, {"C": [1, 10], "J": [0.1, 0.01], "init": ["random", "central"]})
+    runs = plan_runs(Protocol([method], {"overlap": {"_target_": "lvmdc.OverlapLoss"}}, folds=1, inner_folds=0), "data")
+    assert len(runs) == 8
+    assert {run.setting("J") for run in runs} == {0.1, 0.01}
+    # Five starts from the same place would give the same result.
+    assert {(run.setting("init"), run.setting("n_init")) for run in runs} == {("random", 5), ("central", 1)}
+
+
+def test_longest_runs_go_first(protocol):
+    order = [task[0] for task in tasks(plan_runs(protocol("lvmdc.LSVM", C=(0.1, 10.0, 1.0)), "data"))]
+    C = [run.setting("C") for run in order]
+    assert sorted(C, reverse=True) == C
+    assert [run.inner for run in order if run.setting("C") == 10.0] == [False] * 4 + [True] * 4
+
+
+def test_runs_along_a_path_are_one_task_in_the_order_of_c(protocol):
+    planned = dataclasses.replace(protocol("lvmdc.LSVM", "lvmdc.DISC", C=(0.1, 10.0, 1.0)), path=True)
+    paths = tasks(plan_runs(planned, "data"))
+    assert len(paths) == 2 * 2 * (2 + 2)
+    assert all([run.setting("C") for run in path] == [0.1, 1.0, 10.0] for path in paths)
+    assert all([run.before for run in path] == [(), (0.1,), (0.1, 1.0)] for path in paths)
+    assert all(len({(run.method, run.loss, run.division) for run in path}) == 1 for path in paths)
+
+
+def test_key_stays_the_same(run):
+    # With another key, every result that exists would look unfinished.
+    assert run("LSVM", C=10.0).key == "15ec5f5eebc56aedae73a36f"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learner": "lvmdc.ILSVM"},
+        {"loss_spec": '{"_target_": "lvmdc.OverlapLoss"}'},
+        {"settings": (("C", 2.0),)},
+        {"division": Division(1)},
+        {"division": Division(0, fraction=0.5)},
+        {"division": Division(0, seed=1)},
+        {"division": Division(0, inner=0, inner_fraction=0.75)},
+        {"data": "other data"},
+        {"before": (0.1,)},
+    ],
+)
+def test_key_depends_on_all_that_decides_the_result(change, run):
+    assert dataclasses.replace(run("LSVM"), **change).key != run("LSVM").key
+
+
+def test_key_does_not_depend_on_names_or_on_how_a_number_is_written(run):
+    one = run("LSVM")
+    assert dataclasses.replace(one, method="latent SVM", loss="0/1", settings=(("C", 1),), point=()).key == one.key
+
+
+def test_folds_are_those_of_split_by_class(digits):
+    train, test = Division(fold=3, fraction=0.6, seed=2).parts(digits.y, digits.groups)
+    expected = split_by_class(digits.y, 0.6, 3, 2, digits.groups)
+    assert torch.equal(train, expected[0])
+    assert torch.equal(test, expected[1])
+
+
+def test_validation_uses_no_test_image_nor_a_near_duplicate_of_one(protocol):
+    y = torch.arange(6).repeat_interleave(20)
+    groups = torch.arange(120)
+    groups[1::4] = groups[0::4]  # every second pair is one of near duplicates
+    for run in plan_runs(protocol("lvmdc.LSVM", folds=5, inner_folds=3), "data"):
+        kept, held_out = (set(part.tolist()) for part in run.division.parts(y, groups))
+        train, test = (set(part.tolist()) for part in Division(run.division.fold).parts(y, groups))
+        if run.inner:
+            assert kept | held_out == train
+        assert not kept & held_out
+        assert not (kept | held_out) & test or not run.inner
+        assert not {int(groups[i]) for i in kept} & {int(groups[i]) for i in test}
+        assert not {int(groups[i]) for i in kept} & {int(groups[i]) for i in held_out}
+        assert {int(y[i]) for i in held_out} == set(range(6))
+
+
+def test_validation_folds_differ_from_each_other(digits):
+    held_out = {tuple(Division(0, inner=i, inner_fraction=0.75).parts(digits.y)[1].tolist()) for i in range(4)}
+    assert len(held_out) == 4
+
+
+def test_class_too_small_for_a_validation_fold_is_refused_before_any_work():
+    y = torch.tensor([0, 0, 0, 0, 1, 1])
+    check_divisions({Division(0)}, y)
+    with pytest.raises(ValueError, match="fold 0, validation fold 1: class 1 of y has too few samples"):
+        check_divisions({Division(0), Division(0, inner=1, inner_fraction=0.75)}, y)

@@ -1,0 +1,248 @@
+"""Runs: measures are those of the model, a finished run is not repeated, a failed or killed one does not stop the others."""
+
+import dataclasses
+import json
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+import torch
+
+from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss, fit_path
+from lvmdc.losses.overlap import box_iou
+from lvmdc.reproduction import Problem, Store, do_runs, execute, plan_runs, runner
+from lvmdc.reproduction.runner import DIED, code_digest, measure
+from lvmdc.vision.datasets import cluttered_digits
+
+
+def one(protocol, digits, learner, loss="zero_one", C=1.0):
+    runs = plan_runs(protocol(learner, C=(C,)), digits.key)
+    return next(run for run in runs if run.loss == loss and not run.inner)
+
+
+def test_measures_are_those_of_the_model_on_the_test_part(protocol, digits):
+    run = one(protocol, digits, "lvmdc.LSVM", "overlap")
+    found = execute(run, digits)
+    train, test = run.division.parts(digits.y, digits.groups)
+    model = LSVM(OverlapLoss(), C=1.0, tol=0.1, max_iter=5, seed=0).fit(digits.candidates.subset(train), digits.y[train])
+    held_out = digits.candidates.subset(test)
+    measures = found["measures"]
+    assert measures["loss"] == pytest.approx(1 - model.score(held_out, digits.y[test], digits.h[test]))
+    assert measures["error"] == pytest.approx(1 - model.score(held_out, digits.y[test]))
+    assert measures["objective"] == pytest.approx(model.objective_)
+    y_hat, h_hat = model.predict(held_out)
+    iou = box_iou(held_out.boxes[held_out.rows(h_hat)], digits.truth[test])
+    assert measures["loss_annotated"] == pytest.approx(float(torch.where(y_hat == digits.y[test], 1 - iou, 1.0).double().mean()), abs=1e-6)
+    assert measures["corloc"] == pytest.approx(float((iou >= 0.5).double().mean()))
+    assert measures["seconds"] > 0
+    assert measures["passes"] >= 1
+    assert found["run"]["division"]["fold"] == 0
+
+
+def test_predictions_are_kept_of_the_fold_that_is_drawn(protocol, digits):
+    runs = [run for run in plan_runs(protocol("lvmdc.DISC", C=(1.0,)), digits.key) if run.loss == "zero_one"]
+    kept = [execute(run, digits).get("predictions") for run in runs]
+    assert [found is not None for found in kept] == [run.division.fold == 0 and not run.inner for run in runs]
+    train, test = runs[0].division.parts(digits.y, digits.groups)
+    model = DISC(ZeroOneLoss(), C=1.0, tol=0.1, max_iter=5).fit(digits.candidates.subset(train), digits.y[train])
+    held_out = digits.candidates.subset(test)
+    y_hat, h_hat = model.predict(held_out)
+    assert (kept[0]["y"], kept[0]["h"]) == (y_hat.tolist(), h_hat.tolist())
+    assert kept[0]["p"] == pytest.approx(model.predict_latent_proba(held_out, digits.y[test]).tolist(), abs=1e-6)
+    assert execute(one(protocol, digits, "lvmdc.LSVM"), digits)["predictions"]["p"] is None  # all on one candidate
+
+
+def test_only_a_supervised_learner_gets_the_true_candidates(protocol, digits):
+    run = one(protocol, digits, "lvmdc.Supervised")
+    train, test = run.division.parts(digits.y, digits.groups)
+    model = Supervised(ZeroOneLoss(), C=1.0, tol=0.1, max_iter=5).fit(digits.candidates.subset(train), digits.y[train], h=digits.h[train])
+    expected = 1 - model.score(digits.candidates.subset(test), digits.y[test], digits.h[test])
+    assert execute(run, digits)["measures"]["loss"] == pytest.approx(expected)
+    # Another truth in training changes the supervised learner and nothing else.
+    lies = Problem(digits.candidates, digits.y, torch.zeros_like(digits.h), digits.truth, digits.groups)
+    assert execute(run, lies)["measures"]["objective"] != execute(run, digits)["measures"]["objective"]
+    weak = one(protocol, digits, "lvmdc.DISC")
+    assert execute(weak, lies)["measures"]["objective"] == execute(weak, digits)["measures"]["objective"]
+
+
+def test_learner_that_does_not_converge_is_recorded_and_not_printed(protocol, digits, recwarn):
+    run = next(r for r in plan_runs(protocol("lvmdc.DISC", C=(1.0,)), digits.key) if r.loss == "overlap")
+    settings = tuple(sorted((dict(run.settings) | {"max_iter": 1, "anneal": 2.0}).items()))
+    found = execute(type(run)(**{**run.__dict__, "settings": settings}), digits)
+    assert not found["converged"]
+    assert "stopped at max_iter=1" in found["warnings"][0]
+    assert not [w for w in recwarn if "max_iter" in str(w.message)]
+
+
+def test_loss_against_the_annotated_box_is_worse_where_no_candidate_is_it(digits):
+    class Perfect:
+        """Predicts the truth."""
+
+        def predict(self, candidates):
+            return digits.y, digits.h
+
+    everything = torch.arange(len(digits))
+    found = measure(Perfect(), OverlapLoss(), digits, everything)
+    assert found["loss"] == 0
+    assert 0 < found["loss_annotated"] == pytest.approx(1 - found["overlap"])
+    assert measure(Perfect(), ZeroOneLoss(), digits, everything)["loss_annotated"] == 0
+
+
+def test_key_of_the_problem_follows_its_numbers(digits):
+    c = digits.candidates
+    assert Problem(c, digits.y, digits.h, digits.truth, digits.groups).key == digits.key
+    other = Candidates(c.features + 1e-3, c.counts, c.boxes)
+    assert Problem(other, digits.y, digits.h, digits.truth, digits.groups).key != digits.key
+    assert Problem(c, digits.y.flip(0), digits.h, digits.truth, digits.groups).key != digits.key
+    assert Problem(c, digits.y, digits.h, digits.truth, None).key != digits.key
+
+
+def test_problem_comes_back_from_its_file_mapped(digits, samples):
+    back = Problem.load(samples)
+    assert back.key == digits.key
+    assert torch.equal(back.h, digits.h)
+
+
+def test_images_without_true_boxes_are_refused(digits):
+    images = cluttered_digits(per_class=6)
+    images.boxes = None
+    with pytest.raises(ValueError, match=r"data\.images must have true boxes to measure by, but they have none"):
+        Problem.of(images, digits.candidates)
+
+
+@pytest.fixture
+def runs(protocol, digits):
+    planned = protocol("lvmdc.LSVM", "lvmdc.ILSVM", C=(1.0,), losses={"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}})
+    return plan_runs(planned, digits.key)
+
+
+def quiet(runs, samples, store, n_jobs=1):
+    do_runs(runs, samples, store, n_jobs=n_jobs, progress=False)
+
+
+def test_every_run_leaves_one_whole_result(runs, samples, tmp_path):
+    store = Store(tmp_path / "out")
+    quiet(runs, samples, store)
+    assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == sorted(f"{run.key}.json" for run in runs)
+    result = json.loads(store.path(runs[0]).read_text(encoding="utf-8"))
+    assert 0 <= result["measures"]["loss"] <= 1
+    assert result["run"]["settings"]["C"] == 1.0
+    assert result["code"] == code_digest()
+    assert not list((tmp_path / "out" / "failed").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.ranks
+def test_two_processes_find_the_same_numbers_as_one(runs, samples, tmp_path):
+    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    quiet(runs, samples, one)
+    quiet(runs, samples, two, n_jobs=2)
+    for run in runs:
+        first, second = (dict(store.read(run)["measures"], seconds=0, cpu_seconds=0) for store in (one, two))
+        assert first == second
+
+
+def test_run_that_raises_is_contained_and_tried_again(runs, samples, tmp_path, monkeypatch):
+    store, execute = Store(tmp_path), runner.execute_path
+
+    def unlucky(task, *others):
+        if runs[0] in task:
+            raise RuntimeError("no luck today")
+        return execute(task, *others)
+
+    monkeypatch.setattr(runner, "execute_path", unlucky)
+    quiet(runs, samples, store)
+    assert store.read(runs[0]) is None
+    text = store.failure(runs[0]).read_text(encoding="utf-8")
+    assert "RuntimeError: no luck today" in text
+    assert '"method": "LSVM"' in text
+    assert all(store.read(run) is not None for run in runs[1:])
+    monkeypatch.undo()
+    quiet(runs[:1], samples, store)
+    assert store.read(runs[0]) is not None
+    assert not store.failure(runs[0]).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.ranks
+def test_run_that_kills_its_process_is_named_and_all_others_are_done(runs, samples, tmp_path):
+    store = Store(tmp_path)
+    settings = tuple(sorted({**dict(runs[1].settings), "init": "uniform"}.items()))
+    deadly = dataclasses.replace(runs[1], learner="deadly.Deadly", settings=settings)
+    quiet([runs[0], deadly, *runs[2:]], samples, store, n_jobs=2)
+    assert store.read(deadly) is None
+    assert [path.name for path in (tmp_path / "failed").iterdir()] == [f"{deadly.key}.txt"]
+    assert DIED in store.failure(deadly).read_text(encoding="utf-8")
+    assert all(store.read(run) is not None for run in runs if run != runs[1])
+
+
+def test_the_runs_under_way_when_the_pool_breaks_are_repeated_alone(runs, samples, tmp_path, monkeypatch):
+    store, parallel, batches = Store(tmp_path), runner._parallel, []
+
+    def dying(batch, *others):
+        """One task is done, then a deadly one begins beside another, and the pool breaks."""
+        batches.append([task[0] for task in batch])
+        if [runs[1]] not in batch:
+            yield from parallel(batch, *others)
+            return
+        yield from parallel([task for task in batch if task != [runs[1]]][:1], *others)
+        for run in (runs[1], *batches[-1][2:3]):
+            store.fail(run, DIED)
+        raise BrokenProcessPool("a worker process was killed")
+
+    monkeypatch.setattr(runner, "_parallel", dying)
+    quiet(runs, samples, store)
+    assert [len(batch) for batch in batches] == [len(runs), len(runs) - 3, 1, 1]
+    assert [store.read(run) is not None for run in runs] == [True, False, *[True] * (len(runs) - 2)]
+    assert store.died(runs[1])
+
+
+def test_pool_that_breaks_before_any_run_is_not_tried_again(runs, samples, tmp_path, monkeypatch):
+    def broken(*_):
+        raise BrokenProcessPool("no process can be started")
+
+    monkeypatch.setattr(runner, "_parallel", broken)
+    with pytest.raises(BrokenProcessPool, match="no process can be started"):
+        quiet(runs, samples, Store(tmp_path))
+
+
+def test_interruption_keeps_what_is_done(runs, samples, tmp_path, monkeypatch):
+    store, execute, done = Store(tmp_path), runner.execute_path, []
+
+    def interrupted(task, *others):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(task)
+        return execute(task, *others)
+
+    monkeypatch.setattr(runner, "execute_path", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        quiet(runs, samples, store)
+    assert sum(store.read(run) is not None for run in runs) == 2
+    assert not list((tmp_path / "failed").iterdir())
+
+
+def test_damaged_result_is_named_and_counts_as_not_done(runs, tmp_path, caplog):
+    store = Store(tmp_path)
+    store.path(runs[0]).parent.mkdir(parents=True)
+    store.path(runs[0]).write_text('{"measures": ')
+    assert store.read(runs[0]) is None
+    assert f"{runs[0].key}.json is damaged" in caplog.text
+
+
+def test_a_path_over_c_gives_what_fit_path_gives_and_shares_its_first_run(protocol, digits, samples, tmp_path):
+    planned = protocol("lvmdc.LSVM", C=(10.0, 0.1, 1.0), losses={"overlap": {"_target_": "lvmdc.OverlapLoss"}}, folds=1, inner_folds=0)
+    alone, path = (plan_runs(dataclasses.replace(planned, path=along), digits.key) for along in (False, True))
+    store = Store(tmp_path)
+    quiet(path, samples, store)
+    assert store.read(alone[1]) is not None  # the smallest C starts from scratch in any case
+    assert store.read(alone[0]) is None
+    train, _ = path[0].division.parts(digits.y, digits.groups)
+    learner = LSVM(OverlapLoss(), tol=0.1, max_iter=5, seed=0)
+    models = fit_path(learner, digits.candidates.subset(train), digits.y[train], [0.1, 1.0, 10.0])
+    found = {run.setting("C"): store.read(run)["measures"] for run in path}
+    assert [found[model.C]["objective"] for model in models] == [model.objective_ for model in models]
+    # One run alone takes the same path.
+    store.path(path[0]).unlink()
+    quiet(path[:1], samples, store)
+    assert store.read(path[0])["measures"]["objective"] == found[10.0]["objective"]
+    assert store.read(path[0])["run"]["before"] == [0.1, 1.0]
