@@ -1,5 +1,6 @@
 """Learn from a configuration: `python scripts/train.py experiment=object_detection`; `--help` says what can be chosen."""
 
+import sys
 from pathlib import Path
 
 import hydra
@@ -25,4 +26,5 @@ def main(cfg: DictConfig) -> float | None:
 
 
 if __name__ == "__main__":
+    sys.argv[1:] = resolvers.modern_words(sys.argv[1:])
     errors.run_script(main, CONFIGS)

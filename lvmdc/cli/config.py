@@ -1,6 +1,7 @@
-"""Names that the configuration may compute: run folders that cannot collide."""
+"""Names that the configuration may compute, such as run folders that cannot collide, and words of older command lines."""
 
 import atexit
+import logging
 import secrets
 import shutil
 import tempfile
@@ -10,6 +11,10 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from lvmdc.lightning.ranks import this_rank
+from lvmdc.lightning.renamed import OPTIONS, replacing
+
+log = logging.getLogger(__name__)
+LITERALS = {"null": None, "none": None, "true": True, "false": False}
 
 
 def run_id() -> str:
@@ -41,3 +46,30 @@ def register() -> None:
     """Make the names known to the configuration; each is computed once a run."""
     OmegaConf.register_new_resolver("run_id", run_id, use_cache=True, replace=True)
     OmegaConf.register_new_resolver("run_dir", run_dir, use_cache=True, replace=True)
+
+
+def modern_words(words: list[str]) -> list[str]:
+    """The words of a command line with today's names; those of version 0.1 are accepted for one release, with a warning.
+
+    >>> modern_words(["solver=stochastic", "solver.norm=l1", "method.solver=one_slack"])
+    ['module=sparse', 'module.norm=l1', 'method.solver=one_slack']
+    """
+    settings = dict(word.partition("=")[::2] for word in words)
+    options = {name.removeprefix("solver."): LITERALS.get(value.lower(), value) for name, value in settings.items()}
+    replaced = replacing(settings.get("method", "disc"), options)
+    found = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        option = name.lstrip("+~").removeprefix("solver.") if name.lstrip("+~").startswith("solver.") else ""
+        new = word
+        if name == "solver":
+            new = "module=" + ",".join(replaced if one == "stochastic" else one for one in value.split(","))
+        elif option:
+            of_another = "stochastic" in settings.get("solver", "").split(",") and option.partition(".")[0] not in OPTIONS[replaced]
+            new = "" if of_another else name.replace("solver.", "module.", 1) + equals + value
+        if new and new != word:
+            log.warning("%s is now %s; the old name works for one release", word, new)
+        elif not new:
+            log.warning("%s has no effect with module=%s, and is left out", word, replaced)
+        found += [new] if new else []
+    return found

@@ -68,8 +68,8 @@ def train(cfg: DictConfig) -> dict[str, float]:
     if checkpoint is not None:
         checkpoint.check_fits(data.classes)
     log.info("%s", describe(data, cfg))
-    log.info("%s, %s", learner, cfg.solver._target_.rpartition(".")[2])
-    module: LatentModule = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner, config=config)
+    log.info("%s, %s", learner, cfg.module._target_.rpartition(".")[2])
+    module: LatentModule = instantiate(cfg.module, _partial_=True, _convert_="all")(learner=learner, config=config)
     if not cfg.train:
         if checkpoint is None:
             raise ValueError("train=false needs something that was learned before: ckpt_path=…")
@@ -120,11 +120,12 @@ def check_no_sweep(trainer: pl.Trainer) -> None:
 
 
 def check_networks(cfg: DictConfig) -> None:
-    """Refuse a network that the solver would not see."""
+    """Refuse a network that the module would not see."""
     for name in ("prediction", "conditional"):
-        if cfg.get(name) and not cfg.solver.get(name):
-            solver = cfg.solver._target_
-            raise ValueError(f"{name}= asks for a network, which solver=stochastic and end_to_end learn, but the solver is {solver}")
+        if cfg.get(name) and not cfg.module.get(name):
+            module = str(cfg.module._target_).rpartition(".")[2]
+            learning = "module=alternating, soft and end_to_end" + (", dual and sparse" if name == "conditional" else "")
+            raise ValueError(f"{name}= asks for a network, which {learning} learn, but the module is {module}")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:
@@ -208,8 +209,8 @@ def make_detector(cfg: DictConfig) -> Detector:
     if isinstance(learner, Supervised):
         raise ValueError("method=supervised needs to be told where objects are; detection.bound=true trains that beside another method")
     learner.check_parameters()
-    if cfg.solver._target_ != "lvmdc.lightning.ExactModule":
-        raise ValueError("a detector of several classes is learned exactly: use solver=exact")
+    if cfg.module._target_ != "lvmdc.lightning.ExactModule":
+        raise ValueError("a detector of several classes is learned exactly: use module=exact")
     least = cfg.detection.pseudo_score
     if least is not None and not 0 <= least <= 1:
         raise ValueError(f"detection.pseudo_score must be a probability, or null, but it is {least}")

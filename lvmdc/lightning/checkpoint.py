@@ -93,8 +93,8 @@ class Checkpoint(Saved):
         """The module that wrote it, ready to predict."""
         with self.named_errors():
             learner = self.learner()
-            solver = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
-            model: LatentModule = solver(learner=learner, config=self.config)
+            module = construct(self.config["module"] | {"_partial_": True}, f"ckpt_path: {self.path}")
+            model: LatentModule = module(learner=learner, config=self.config)
             model.classes = list(self.classes)
             self.check_sizes()
             model.load_learned(self.learned)

@@ -61,7 +61,7 @@ class DetectionData:
         if not isinstance(proposals, Proposals):
             raise ValueError("proposals must not need the true box of an image's one object: these images have several")
         if batch_size is not None:
-            raise ValueError("a detector of several classes is learned exactly: use solver=exact")
+            raise ValueError("a detector of several classes is learned exactly: use module=exact")
         self.scenes, self.proposals, self.features = scenes, proposals, features
         self.cache_dir, self.progress = cache_dir, progress
         self.division = split_scenes(scenes, fraction, fold, split_seed)

@@ -15,6 +15,13 @@ TARGETS = {
     "lvmdc.training.augmentation.": "lvmdc.lightning.region_features.",
 }
 KEYS = {"pictures": "images", "n_pictures": "n_images", "for_pictures": "for_images"}
+STOCHASTIC = "StochasticModule"  # which four modules replace
+MODULES = {"dual": "DualModule", "sparse": "SparseModule", "soft": "SoftModule", "alternating": "AlternatingModule"}
+OPTIONS = {  # those that each of the four has of its options
+    "dual": ("optimizer_theta", "scheduler", "conditional", "average"),
+    "sparse": ("optimizer_theta", "scheduler", "conditional", "average", "warmup_epochs", "patience", "norm"),
+}
+OPTIONS["soft"] = OPTIONS["alternating"] = (*OPTIONS["sparse"][:-1], "optimizer_w", "prediction")
 
 
 def renamed(config: Any) -> Any:
@@ -22,12 +29,59 @@ def renamed(config: Any) -> Any:
 
     >>> renamed({"data": {"pictures": {"_target_": "lvmdc.data.cluttered_digits"}}})
     {'data': {'images': {'_target_': 'lvmdc.vision.datasets.cluttered_digits'}}}
+    >>> renamed({"solver": {"_target_": "lvmdc.training.ExactModule"}, "method": {"solver": "n_slack"}})
+    {'module': {'_target_': 'lvmdc.lightning.ExactModule'}, 'method': {'solver': 'n_slack'}}
     """
+    found = _renamed(config)
+    if isinstance(found, dict) and isinstance(found.get("solver"), dict):
+        found = {"module" if key == "solver" else key: value for key, value in found.items()}
+        if str(found["module"].get("_target_")).endswith(f".{STOCHASTIC}"):
+            found["module"] = _replaced(found["module"], str((found.get("method") or {}).get("_target_")))
+    return found
+
+
+def replacing(method: str, options: dict[str, Any]) -> str:
+    """Which module replaces the StochasticModule of version 0.1 with these options, for a method such as `lvmdc.DISC` or `disc`.
+
+    >>> replacing("disc", {}), replacing("disc", {"dual": False}), replacing("lsvm", {"norm": "l1"})
+    ('dual', 'alternating', 'sparse')
+    """
+    dual = options.get("dual")
+    if options.get("norm") in ("l1", "group"):
+        return "sparse"
+    if method.lower().replace("_", "").endswith(("softdisc", "discsoft")):
+        return "soft"
+    if dual is None:
+        dual = not any(options.get(name) for name in ("prediction", "conditional", "optimizer_w", "optimizer_theta"))
+    return "dual" if dual else "alternating"
+
+
+def renamed_checkpoint(checkpoint: dict[str, Any]) -> None:
+    """Give the entries of a checkpoint of version 0.1 that Lightning restores today's names."""
+    written = checkpoint["lvmdc"]
+    if written["module"] == STOCHASTIC:
+        config = renamed(written["config"])
+        kind = "dual" if "dual" in written["learned"] else "alternating"
+        written["module"] = str(config.get("module", {}).get("_target_", MODULES[kind])).rpartition(".")[2]
+    checkpoint["state_dict"] = {_weight(name): value for name, value in checkpoint["state_dict"].items()}
+
+
+def _weight(name: str) -> str:
+    return f"weights.{name.removeprefix('pair.')}" if name.startswith("pair.") else name
+
+
+def _replaced(options: dict[str, Any], method: str) -> dict[str, Any]:
+    kind = replacing(method, options)
+    kept = {name: value for name, value in options.items() if name in OPTIONS[kind]}
+    return {"_target_": f"lvmdc.lightning.{MODULES[kind]}"} | kept
+
+
+def _renamed(config: Any) -> Any:
     if isinstance(config, list):
-        return [renamed(value) for value in config]
+        return [_renamed(value) for value in config]
     if not isinstance(config, dict):
         return config
-    return {KEYS.get(key, key): _target(value) if key == "_target_" else renamed(value) for key, value in config.items()}
+    return {KEYS.get(key, key): _target(value) if key == "_target_" else _renamed(value) for key, value in config.items()}
 
 
 def _target(name: Any) -> Any:

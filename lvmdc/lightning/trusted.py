@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from torch import nn, optim
 
-# Everything of lvmdc that configs/ can put into the parts of a checkpoint that are made again: method, solver, data, proposals, features,
+# Everything of lvmdc that configs/ can put into the parts of a checkpoint that are made again: method, module, data, proposals, features,
 # detection. Functions are listed one by one; they read or make data sets, or make a network.
 CONFIGURED = (
     *("lvmdc.DISC", "lvmdc.EM", "lvmdc.ILSVM", "lvmdc.LSVM", "lvmdc.M3E", "lvmdc.SoftDISC", "lvmdc.Supervised"),
@@ -18,9 +18,11 @@ CONFIGURED = (
     *("lvmdc.ClassBlocks", "lvmdc.sequences.MotifMap"),
     *(
         "lvmdc.lightning.AlternatingModule",
+        "lvmdc.lightning.DualModule",
         "lvmdc.lightning.EndToEndModule",
         "lvmdc.lightning.ExactModule",
-        "lvmdc.lightning.StochasticModule",
+        "lvmdc.lightning.SoftModule",
+        "lvmdc.lightning.SparseModule",
     ),
     *("lvmdc.lightning.LatentDataModule", "lvmdc.lightning.detection_data.DetectionData"),
     *("lvmdc.lightning.region_features.Augmentation", "lvmdc.lightning.mlp"),

@@ -153,7 +153,7 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
     ("override", "sentence"),
     [
         ("method=supervised", "method=supervised needs to be told where objects are"),
-        ("solver=stochastic", "a detector of several classes is learned exactly: use solver=exact"),
+        ("module=dual", "a detector of several classes is learned exactly: use module=exact"),
         ("method.C=-1.0", "C must be a positive number"),
         ("detection.detector.bias=0.0", "bias must be positive"),
         ("data.fraction=1.0", "fraction must lie between 0 and 1"),

@@ -59,8 +59,8 @@ def test_setting_of_another_type_is_refused(override, sentence, config):
 @pytest.mark.slow
 def test_every_shipped_experiment_has_settings_of_the_right_types(config):
     for i, path in enumerate(sorted((ROOT / "configs" / "experiment").glob("*.yaml"))):
-        solver = [["solver=stochastic"], ["solver=exact"], []][i % 3]  # none: its own
-        check_types(config("train", f"experiment={path.stem}", *solver), ROOT / "configs")
+        module = [["module=dual"], ["module=exact"], []][i % 3]  # none: its own
+        check_types(config("train", f"experiment={path.stem}", *module), ROOT / "configs")
 
 
 @pytest.mark.parametrize(

@@ -31,5 +31,5 @@ def test_a_detector_of_version_0_1_predicts(tmp_path):
 
 
 def test_a_configuration_of_today_stays_as_it_is():
-    config = {"solver": {"_target_": "lvmdc.lightning.ExactModule"}, "data": {"images": {"_target_": "lvmdc.vision.datasets.folder"}}}
+    config = {"module": {"_target_": "lvmdc.lightning.ExactModule"}, "data": {"images": {"_target_": "lvmdc.vision.datasets.folder"}}}
     assert renamed(config) == config
