@@ -76,9 +76,9 @@ class DualSteps:
     def __init__(self, samples: TrainingSet, joint: JointFeatureMap, C: float):
         self.samples, self.joint, self.weight = samples, joint, C / distributed.n_samples(samples.candidates)
         self.alpha = samples.start.new_zeros(len(samples.start), samples.n_classes, dtype=score_dtype(samples.candidates))
-        self._put_on_truth(torch.ones_like(samples.y))  # so that w = 0
+        self._put_on_h_star(torch.ones_like(samples.y))  # so that w = 0
 
-    def _put_on_truth(self, weight: Tensor) -> None:
+    def _put_on_h_star(self, weight: Tensor) -> None:
         """Add the weight (n,) of each sample to α at its h*."""
         c = self.samples.candidates
         added = self.samples.start * weight[c.sample]
@@ -171,9 +171,9 @@ class DualSteps:
         own = self.alpha.gather(1, y[c.sample, None])[:, 0].double()
         share = torch.where(start > 0, own / start, torch.inf)  # of a mixture, as much as all its parts have
         weight = -segment_max(-share, c.counts)
-        self._put_on_truth(-weight)
+        self._put_on_h_star(-weight)
         self.samples.start = there
-        self._put_on_truth(weight)
+        self._put_on_h_star(weight)
         self.alpha.clamp_min_(0.0)
         p_w.w.data.copy_(self.w().reshape(p_w.w.shape))
         return True
