@@ -124,8 +124,8 @@ def check_networks(cfg: DictConfig) -> None:
     for name in ("prediction", "conditional"):
         if cfg.get(name) and not cfg.module.get(name):
             module = str(cfg.module._target_).rpartition(".")[2]
-            learning = "module=alternating, soft and end_to_end" + (", dual and sparse" if name == "conditional" else "")
-            raise ValueError(f"{name}= asks for a network, which {learning} learn, but the module is {module}")
+            learning = "alternating, soft, end_to_end" + (", sparse" if name == "conditional" else "")
+            raise ValueError(f"{name}= asks for a network, which module={learning} can learn, but the module is {module}")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:

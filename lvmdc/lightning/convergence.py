@@ -15,9 +15,7 @@ from lvmdc.solvers.cccp import FIRST, FOLLOWING, LAST, SMALL
 ENDS = (1 / 2, 3 / 4, 1)  # of all epochs: where the averages that are compared end
 AVERAGES = 4  # as many of them must fit
 ROUNDING = 1e-7  # of single precision
-STATE = ("inner", "before", "began", "gained", "proven")  # of `BlockConvergence`, for a resumed run
-SHORTEST, LONGEST = 4, 50  # epochs of a θ block: the rate of a network need not fall, and it may move forever
-ROUGH = 0.05  # of what a θ block gained: w is about to move, and θ with it
+STATE = ("inner", "before", "gained", "proven")  # of `BlockConvergence`, for a resumed run
 
 
 class Convergence(ABC):
@@ -73,9 +71,8 @@ class Convergence(ABC):
 class Plateau(Convergence):
     """Learning of t epochs stops when the averages of (11) over the `patience` epochs before t/2, 3t/4 and t lie within C·ε.
 
-    With steps of rate 1/t the gain of an epoch falls: what is still to be gained falls as 1/t, so that the second half gained about as
-    much as is left, however slow the problem. Two averages agree by chance while the curve still swings; hence three. (11) may also rise:
-    with `theta_bound=prediction` θ minimises (15), not (11).
+    With steps of rate 1/t what is still to be gained falls as 1/t, so that the second half gained about as much as is left, however slow
+    the problem. Two averages agree by chance while the curve still swings; hence three.
 
     Args:
         skip: how many epochs at the beginning do not count.
@@ -137,14 +134,12 @@ class PlannedEpochs(Convergence):
 
 
 class BlockConvergence(Convergence):
-    """Block coordinate descent as in the exact solver, where a block takes as many epochs as it needs.
+    """Block coordinate descent as in the exact solver, where the w block takes as many epochs as it needs, and θ is solved at once.
 
     In the w block h* is held, at first at the learner's `init`, until the gap of (14) is as small as the exact solver asks for: in the
     first round what was gained since w = 0, in a later one what the last one gained, or half of the tolerance; with `cccp=full` always
-    half of the tolerance. With `eager` h* moves as soon as (13) fell by the tolerance. Once (13) is solved, learning stops, or the θ block
-    begins. θ is solved at once, or an optimizer moves it until the second half of the block changed what θ minimises by less than the
-    tolerance, or by less than a twentieth of all that the block gained. Learning stops when both blocks together gained less than the
-    tolerance.
+    half of the tolerance. With `eager` h* moves as soon as (13) fell by the tolerance. Once (13) is solved, so is θ, if there is one.
+    Learning stops when both blocks together gained less than the tolerance.
 
     >>> rule = BlockConvergence(tol=0.01)
     >>> rule.origin = 1.0
@@ -160,15 +155,10 @@ class BlockConvergence(Convergence):
         super().__init__(tol)
         self.exact, self.eager = cccp in ("full", "exact"), cccp == "eager"
         self.inner, self.before, self.gained = math.inf, math.inf, 0.0
-        self.began: list[float] = []  # what θ minimises, before its block and after every epoch of it; empty in the w block
         self.proven = False
 
-    @property
-    def in_theta_block(self) -> bool:
-        return bool(self.began)
-
     def h_moves(self, bounds: Bounds, value: float) -> bool:
-        """In the w block: whether h* moves, where (14) has these bounds and (13) this value."""
+        """Whether h* moves, where (14) has these bounds and (13) this value."""
         tolerance = self.tolerance(bounds.origin, value)
         first, before = self.inner == math.inf, min(self.before, bounds.origin)
         decrease = before - value
@@ -184,30 +174,23 @@ class BlockConvergence(Convergence):
         self.gained += max(decrease, 0.0)
         return True
 
-    def theta_gained(self, theta_value: float, value: float) -> float | None:
-        """In the θ block, after an epoch that left what θ minimises and (11) at these values: what the block gained, if it is over."""
-        self.began.append(theta_value)
-        t, gained = len(self.began) - 1, self.began[0] - theta_value
-        still = abs(self.began[t // 2] - theta_value) <= max(self.tolerance(value=value), ROUGH * gained)
-        return gained if (still and t >= SHORTEST) or t >= LONGEST else None
-
-    def end_theta_block(self, gained: float, w_value: float, value: float) -> None:
-        """The θ block gained this much and left (13) and (11) at these values: the w block begins, unless learning has converged."""
+    def theta_solved(self, gained: float, w_value: float, value: float) -> None:
+        """The θ block gained this much and left (13) and (11) at these values: another w block begins, unless learning has converged."""
         self.converged = self.gained + abs(gained) <= self.tolerance(value=value)
-        self.inner, self.before, self.gained, self.proven, self.began = gained, w_value, 0.0, False, []
+        self.inner, self.before, self.gained, self.proven = gained, w_value, 0.0, False
 
     def enough(self) -> bool:
         return self.converged
 
     def unfinished(self) -> str:
         gap = self.rows[-1]["gap"] if self.rows else math.inf
-        left = "θ still moves" if self.in_theta_block else f"w may be {gap:.3g} above the optimum for its h*"
-        return f"epochs, but {left} (tolerance {self.tolerance() if self.rows else self.tol:.3g}); see trainer.max_epochs"
+        tolerance = self.tolerance() if self.rows else self.tol
+        return f"epochs, but w may be {gap:.3g} above the optimum for its h* (tolerance {tolerance:.3g}); see trainer.max_epochs"
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"rounds": {name: getattr(self, name) for name in STATE}}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
-        for name, value in state["rounds"].items():
-            setattr(self, name, list(value) if isinstance(value, list) else value)
+        for name in STATE:
+            setattr(self, name, state["rounds"][name])

@@ -87,54 +87,15 @@ class View:
         return torch.stack([self.width - x2, y1, self.width - x1, y2], dim=1)
 
 
-class KeptImages:
-    """Views of images for a network, kept while there is room for them: its frozen part runs once per image.
+class RegionFeatures:
+    """Describes samples of images with boxes by the current weights of a `RegionNetwork`.
 
-    >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, frozen="layers.5")
-    >>> kept = KeptImages(network)
-    >>> kept.begun(ImageSet([torch.zeros(24, 32, dtype=torch.uint8).numpy()], ["digit"], [0]), 0).image.shape
-    torch.Size([32, 24, 32])
+    Views of images are kept while there is room for them, so that the frozen part of the network runs once per image.
     """
 
     def __init__(self, network: RegionNetwork):
         self.network = network
-        self._views: dict[tuple[str, int, bool, bool], View] = {}
-        self._bytes = 0
-
-    def pixels(self, items: ImageSet, i: int) -> View:
-        """Image i at the size that the network takes."""
-        return self._view(items, i, begin=False, mirrored=False)
-
-    def begun(self, items: ImageSet, i: int, mirrored: bool = False) -> View:
-        """Image i, or its mirror image, as the frozen part of the network leaves it."""
-        return self._view(items, i, begin=self.network.frozen is not None, mirrored=mirrored)
-
-    def _view(self, items: ImageSet, i: int, begin: bool, mirrored: bool) -> View:
-        key = (items.names[i], id(items.sources[i]), begin, mirrored)  # a part of a set has the very same sources
-        if key not in self._views:
-            image = items.image(i)
-            pixels, _ = self.network.prepare(image, torch.zeros(0, 4))
-            height, width = pixels.shape[1:]
-            pixels = pixels.flip(2) if mirrored else pixels
-            view = View(
-                self.network.begin(pixels).cpu() if begin else pixels,
-                width,
-                torch.tensor([width / image.width, height / image.height] * 2),
-                mirrored,
-            )
-            size = view.image.numel() * view.image.element_size()
-            if self._bytes + size > LIMIT:
-                return view
-            self._views[key] = view
-            self._bytes += size
-        return self._views[key]
-
-
-class RegionFeatures:
-    """Describes samples of images with boxes by the current weights of a `RegionNetwork`."""
-
-    def __init__(self, network: RegionNetwork):
-        self.network, self.kept = network, KeptImages(network)
+        self.kept: dict[tuple[str, int, bool, bool], View] = {}
 
     def __call__(self, samples: Samples, augmentation: Augmentation | None = None) -> Candidates:
         """The candidates with features of Ψ, and of Φ if it has its own, differentiable in the network's weights."""
@@ -146,8 +107,9 @@ class RegionFeatures:
         """The same for a whole set, without derivatives, on the CPU. With `calibrate`, the set determines the length of the features."""
         network = self.network.eval()
         psi, phi = [], []
-        for part in tqdm(self._parts(samples), desc="features", unit="batch", disable=not progress, leave=False):
-            one, two = network.pool(*self._views(part))
+        parts = torch.arange(len(samples)).split(TOGETHER)
+        for index in tqdm(parts, desc="features", unit="batch", disable=not progress, leave=False):
+            one, two = network.pool(*self._views(samples.subset(index)))
             psi.append(one.cpu())
             phi += [] if two is None else [two.cpu()]
         found = [self._scaled(network.length, torch.cat(psi), calibrate)]
@@ -160,9 +122,6 @@ class RegionFeatures:
             norm.calibrate(x.double().square().sum(dim=1).mean())
         return norm(x)
 
-    def _parts(self, samples: Samples) -> list[Samples]:
-        return [samples.subset(index) for index in torch.arange(len(samples)).split(TOGETHER)]
-
     def _views(self, samples: Samples, augmentation: Augmentation | None = None) -> tuple[list[Tensor], list[Tensor]]:
         items, boxes = samples.items, samples.candidates.boxes
         if not isinstance(items, ImageSet) or boxes is None:
@@ -171,13 +130,28 @@ class RegionFeatures:
         for i, own in enumerate(boxes.cpu().split(samples.candidates.counts.tolist())):
             if augmentation is None or (self.network.frozen is not None and augmentation.only_mirrors):
                 mirrored = augmentation is not None and bool(torch.rand(()) < augmentation.flip)
-                view = self.kept.begun(items, i, mirrored)
+                view = self._view(items, i, self.network.frozen is not None, mirrored)
                 views.append((view.image, view.places(own)))
             else:
-                view = self.kept.pixels(items, i)
+                view = self._view(items, i)
                 pixels, places = augmentation(view.image, view.places(own), self.network.stride)
                 views.append((self.network.begin(pixels), places))
         return [image for image, _ in views], [places for _, places in views]
+
+    def _view(self, items: ImageSet, i: int, begin: bool = False, mirrored: bool = False) -> View:
+        """Image i, or its mirror image, at the size that the network takes; with `begin`, as its frozen part leaves it."""
+        key = (items.names[i], id(items.sources[i]), begin, mirrored)  # a part of a set has the very same sources
+        if key in self.kept:
+            return self.kept[key]
+        image = items.image(i)
+        pixels, _ = self.network.prepare(image, torch.zeros(0, 4))
+        height, width = pixels.shape[1:]
+        pixels = pixels.flip(2) if mirrored else pixels
+        factors = torch.tensor([width / image.width, height / image.height] * 2)
+        view = View(self.network.begin(pixels).cpu() if begin else pixels, width, factors, mirrored)
+        if sum(one.image.nbytes for one in (view, *self.kept.values())) <= LIMIT:
+            self.kept[key] = view
+        return view
 
     @staticmethod
     def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:

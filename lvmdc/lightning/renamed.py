@@ -16,9 +16,10 @@ TARGETS = {
 }
 KEYS = {"pictures": "images", "n_pictures": "n_images", "for_pictures": "for_images"}
 STOCHASTIC = "StochasticModule"  # which four modules replace
+NETWORKS = ("prediction", "conditional", "optimizer_w", "optimizer_theta")  # options with which it took no dual steps by default
 MODULES = {"dual": "DualModule", "sparse": "SparseModule", "soft": "SoftModule", "alternating": "AlternatingModule"}
 OPTIONS = {  # those that each of the four has of its options
-    "dual": ("optimizer_theta", "scheduler", "conditional", "average"),
+    "dual": ("average",),
     "sparse": ("optimizer_theta", "scheduler", "conditional", "average", "warmup_epochs", "patience", "norm"),
 }
 OPTIONS["soft"] = OPTIONS["alternating"] = (*OPTIONS["sparse"][:-1], "optimizer_w", "prediction")
@@ -46,23 +47,18 @@ def replacing(method: str, options: dict[str, Any]) -> str:
     >>> replacing("disc", {}), replacing("disc", {"dual": False}), replacing("lsvm", {"norm": "l1"})
     ('dual', 'alternating', 'sparse')
     """
-    dual = options.get("dual")
     if options.get("norm") in ("l1", "group"):
         return "sparse"
     if method.lower().replace("_", "").endswith(("softdisc", "discsoft")):
         return "soft"
-    if dual is None:
-        dual = not any(options.get(name) for name in ("prediction", "conditional", "optimizer_w", "optimizer_theta"))
-    return "dual" if dual else "alternating"
+    return "alternating" if options.get("dual") is False or any(options.get(name) for name in NETWORKS) else "dual"
 
 
 def renamed_checkpoint(checkpoint: dict[str, Any]) -> None:
     """Give the entries of a checkpoint of version 0.1 that Lightning restores today's names."""
     written = checkpoint["lvmdc"]
     if written["module"] == STOCHASTIC:
-        config = renamed(written["config"])
-        kind = "dual" if "dual" in written["learned"] else "alternating"
-        written["module"] = str(config.get("module", {}).get("_target_", MODULES[kind])).rpartition(".")[2]
+        written["module"] = renamed(written["config"])["module"]["_target_"].rpartition(".")[2]
     checkpoint["state_dict"] = {_weight(name): value for name, value in checkpoint["state_dict"].items()}
 
 

@@ -15,7 +15,7 @@ from lvmdc.cli.config import modern_words
         (["solver=stochastic"], ["module=dual"]),
         (["solver=stochastic", "solver.dual=false", "solver.patience=3"], ["module=alternating", "module.patience=3"]),
         (["solver=stochastic", "prediction=mlp"], ["module=alternating", "prediction=mlp"]),
-        (["solver=stochastic", "conditional=mlp", "solver.dual=true"], ["module=dual", "conditional=mlp"]),
+        (["solver=stochastic", "conditional=mlp", "solver.dual=true"], ["module=alternating", "conditional=mlp"]),
         (["solver=stochastic", "solver.norm=group"], ["module=sparse", "module.norm=group"]),
         (["solver=stochastic", "method=disc_soft"], ["module=soft", "method=disc_soft"]),
         (["-m", "solver=exact,stochastic", "seed=0,1"], ["-m", "module=exact,dual", "seed=0,1"]),

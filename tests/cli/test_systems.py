@@ -59,8 +59,8 @@ def test_it_trains_by_its_configuration(system, config, small, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["prediction=mlp"], "prediction= asks for a network, which module=alternating, soft and end_to_end learn, but .* ExactModule"),
-        (["conditional=mlp"], "conditional= asks for a network, which .*dual and sparse learn, but the module is ExactModule"),
+        (["prediction=mlp"], "prediction= asks for a network, which module=alternating, soft, end_to_end can learn, but .* ExactModule"),
+        (["conditional=mlp"], "conditional= asks for a network, which .*end_to_end, sparse can learn, but the module is ExactModule"),
         (["module=sparse", "prediction=mlp"], "prediction= asks for a network, .* but the module is SparseModule"),
         (["module=alternating", "method=lsvm", "conditional=mlp"], "conditional is the P_θ of DISC, but the learner is LSVM"),
         (["module=alternating", "prediction=mlp", "prediction.hidden=[]"], "hidden must name at least one layer"),

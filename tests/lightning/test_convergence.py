@@ -52,26 +52,13 @@ def test_w_is_proven_by_a_small_gap_without_a_gain_and_goes_on_after_theta_gaine
     assert not rule.proven  # a gap of 1
     assert rule.h_moves(Bounds(4.95, origin=10.0, dual=4.94), value=4.95)
     assert rule.proven
-    rule.end_theta_block(2.0, w_value=4.5, value=6.0)
+    rule.theta_solved(2.0, w_value=4.5, value=6.0)
     assert not rule.proven
     assert not rule.converged
     assert rule.h_moves(Bounds(4.5, origin=10.0, dual=3.0), value=4.5)  # a gap of 1.5 will do where θ gained 2
     assert rule.h_moves(Bounds(4.5, origin=10.0, dual=4.49), value=4.5)
-    rule.end_theta_block(0.01, w_value=4.5, value=6.0)
+    rule.theta_solved(0.01, w_value=4.5, value=6.0)
     assert rule.converged
-
-
-def test_the_in_theta_block_ends_when_it_gains_no_more():
-    rule = BlockConvergence(tol=0.1)
-    rule.origin, rule.began = 10.0, [3.0]
-    assert rule.in_theta_block
-    assert [rule.theta_gained(value, 6.0) for value in (2.0, 1.0, 1.0, 1.0)] == [None, None, None, 2.0]
-
-
-def test_the_theta_block_ends_even_if_theta_always_moves():
-    rule = BlockConvergence(tol=0.1)
-    rule.origin, rule.began = 10.0, [3.0]
-    assert [rule.theta_gained(3.0 + t, 8.0) is None for t in range(1, 51)] == [True] * 49 + [False]
 
 
 def test_h_waits_for_what_the_last_round_gained_and_with_eager_only_for_a_gain():
@@ -111,7 +98,6 @@ def test_the_state_is_all_that_another_needs():
     rule.origin = 10.0
     rule.h_moves(Bounds(5.0, origin=10.0, dual=4.99), value=5.0)
     rule.h_moves(Bounds(5.0, origin=10.0, dual=4.99), value=5.0)
-    rule.began = [3.0]
     other.load(rule.state())
     assert vars(other) == vars(rule)
-    assert other.in_theta_block
+    assert other.proven

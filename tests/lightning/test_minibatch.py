@@ -156,8 +156,8 @@ SLOWER = partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.9)
         (lambda: SparseModule(SoftDISC()), "that of SoftDISC is a softmax; use module=soft"),
         (lambda: SoftModule(DISC()), "SoftModule is for SoftDISC, but the learner is DISC; use module=alternating"),
         (lambda: DualModule(LSVM(cccp="self_paced")), "but it is 'self_paced'; use module=exact"),
-        (lambda: DualModule(LSVM(), scheduler=SLOWER), "have no rate"),
-        (lambda: DualModule(DISC(), scheduler=SLOWER), "have no rate"),
+        (lambda: DualModule(DISC(conditional=nn.Linear(2, 2))), "conditional is a network; use module=alternating"),
+        (lambda: SparseModule(LSVM(), scheduler=SLOWER), "has no rate"),
         (lambda: DualModule(DISC(anneal=2.0)), "no outer iterations to cool β in, .* but anneal is 2"),
         (lambda: AlternatingModule(DISC(theta_solver="ssd")), "nor Algorithm 2, .* theta_solver 'ssd'"),
         (lambda: AlternatingModule(DISC(), average=-1.0), "average must be at least 0, or None, but it is -1.0"),
@@ -202,17 +202,16 @@ def make_module(kind):
     if kind == "LSVM":
         return DualModule(LSVM(loss=OverlapLoss(), C=3.0))
     # Solved roughly, so that θ moves soon.
-    options = {"conditional": network()} if kind == "blocks" else {}
-    return DualModule(DISC(loss=OverlapLoss(), C=1.0, J=0.001, tol=0.1, init="central", cccp="strict"), **options)
+    return DualModule(DISC(loss=OverlapLoss(), C=1.0, J=0.001, tol=0.1, init="central", cccp="strict"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "monitor"),
-    [("DISC", None), ("blocks", "val/loss"), ("LSVM", None), ("subgradients", "val/loss"), ("networks", None), ("sparse", "val/loss")],
+    [("DISC", None), ("DISC", "val/loss"), ("LSVM", None), ("subgradients", "val/loss"), ("networks", None), ("sparse", "val/loss")],
 )
 def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(kind, monitor, tmp_path):
-    epochs, before = {"DISC": (22, 21), "blocks": (25, 23)}.get(kind, (5, 3))  # w comes first there
+    epochs, before = {"DISC": (22, 21)}.get(kind, (5, 3))  # w comes first there
     data = tiny_data(batch_size=8 if before == 3 else 4)
     whole, broken, resumed = (make_module(kind) for _ in range(3))
     train(whole, data, epochs=epochs)

@@ -106,4 +106,4 @@ def test_images_that_do_not_fit_in_memory_are_made_again(monkeypatch):
     monkeypatch.setattr(module, "LIMIT", 0)
     regions = RegionFeatures(network)
     torch.testing.assert_close(regions.describe(samples).features, expected)
-    assert not regions.kept._views
+    assert not regions.kept
