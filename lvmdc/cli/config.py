@@ -70,6 +70,6 @@ def modern_words(words: list[str]) -> list[str]:
         if new and new != word:
             log.warning("%s is now %s; the old name works for one release", word, new)
         elif not new:
-            log.warning("%s has no effect with module=%s, and is left out", word, replaced)
+            log.warning("%s is left out: module=%s has no such option", word, replaced)
         found += [new] if new else []
     return found
