@@ -17,7 +17,9 @@ from resident import forget_peak, held
 
 from lvmdc import DISC, Candidates, OverlapLoss
 from lvmdc.distributions import LinearPrediction, LogLinear
-from lvmdc.lightning.batches import Batch, BatchObjective
+from lvmdc.lightning import AlternatingModule
+from lvmdc.lightning.averaged import AveragedWeights
+from lvmdc.lightning.batches import Batch
 from lvmdc.losses import ExpectedLoss
 from lvmdc.vision.features import RegionNetwork
 
@@ -29,6 +31,16 @@ def random_boxes(count: int, width: int, height: int) -> torch.Tensor:
     corner = torch.rand(count, 2) * torch.tensor([width - 32.0, height - 32.0])
     size = 32 + torch.rand(count, 2) * (torch.tensor([width - 32.0, height - 32.0]) - corner)
     return torch.cat([corner, corner + size], dim=1)
+
+
+class Untrained(AlternatingModule):
+    """The gradients of a step, without a trainer."""
+
+    def manual_backward(self, loss: torch.Tensor) -> None:
+        loss.backward()
+
+    def step_optimizers(self) -> None:
+        """Only the gradients are measured."""
 
 
 def step(count: int, images: int, side: int, checkpointing: bool) -> tuple[float, float]:
@@ -45,9 +57,12 @@ def step(count: int, images: int, side: int, checkpointing: bool) -> tuple[float
         started = time.process_time()
         features, _ = network(pixels, boxes)
         candidates = Candidates(features, [count] * images, torch.cat(boxes))
-        bound = ExpectedLoss(OverlapLoss(), candidates, torch.arange(images) % CLASSES, CLASSES)
-        batch = Batch(bound, torch.zeros(len(features)), torch.full((images,), -1), torch.arange(len(features)))
-        BatchObjective(DISC(OverlapLoss(), C=1.0, J=0.001), p_w, p_theta).value(batch).backward()
+        loss = ExpectedLoss(OverlapLoss(), candidates, torch.arange(images) % CLASSES, CLASSES)
+        batch = Batch(loss, torch.zeros(len(features)), torch.full((images,), -1), torch.arange(len(features)))
+        module = Untrained(DISC(OverlapLoss(), C=1.0, J=0.001), warmup_epochs=0)
+        module.weights = AveragedWeights(p_w, p_theta, decay=None)
+        module.take = lambda index, batch=batch: batch
+        module.training_step(torch.arange(images), 0)
         times.append(time.process_time() - started)
         if attempt == 0:
             grown = held("VmHWM") - before

@@ -73,11 +73,11 @@ def tests_table(found: dict[Key, list[dict[str, float]]]) -> Table:
 
 def section(trainings: Trainings, tables: list[Table]) -> str:
     """What docs/RESULTS.md says."""
-    cfg, solver = trainings.cfg, trainings.cfg.solver
+    cfg, module = trainings.cfg, trainings.cfg.module
     notes = [
-        f"EfficientNet-Lite0 by RoIAlign in {solver.network.grid} × {solver.network.grid} parts of a window. Fine-tuned: what comes after"
-        f" {solver.network.frozen} learns for {cfg.trainer.max_epochs} epochs of batches of {cfg.data.batch_size}, AdamW at"
-        f" {solver.optimizer_backbone.lr:g}, with mirror images, w, θ and h* held at the exact solution on the frozen features; w and θ"
+        f"EfficientNet-Lite0 by RoIAlign in {module.network.grid} × {module.network.grid} parts of a window. Fine-tuned: what comes after"
+        f" {module.network.frozen} learns for {cfg.trainer.max_epochs} epochs of batches of {cfg.data.batch_size}, AdamW at"
+        f" {module.optimizer_backbone.lr:g}, with mirror images, w, θ and h* held at the exact solution on the frozen features; w and θ"
         " end at the exact optimum on the learned ones.",
         "Grid, rate, epochs, what is frozen, whether h* is held, and C (1 or 10) were chosen by the overlap loss of the network's rows on"
         " divisions of the training part of the first fold, which has images of the test parts of the other folds; HOG has the same C.",

@@ -63,7 +63,7 @@ class Trainings:
         self.folder, self.cfg = folder, composed()
         self.data: LatentDataModule = instantiate(self.cfg.data, _convert_="all")
         self._described: dict[str, Samples] = {}
-        self._regions = RegionFeatures(instantiate(self.cfg.solver.network, _convert_="all"))
+        self._regions = RegionFeatures(instantiate(self.cfg.module.network, _convert_="all"))
 
     def measures(self, training: Training, do: bool = True) -> Measures | None:
         """Those of the held-out part, from the file where they are kept or, with `do`, by learning."""
@@ -88,9 +88,9 @@ class Trainings:
         if training.features == HOG:
             parts["features"] = cfg.features
         elif training.features == FROZEN:
-            parts["network"] = OmegaConf.masked_copy(cfg.solver.network, ["backbone", "weights", "stride", "longer_side", "grid"])
+            parts["network"] = OmegaConf.masked_copy(cfg.module.network, ["backbone", "weights", "stride", "longer_side", "grid"])
         else:
-            parts["solver"] = cfg.solver
+            parts["module"] = cfg.module
         plain = {name: OmegaConf.to_container(part, resolve=True) for name, part in parts.items()}
         return plain | ({"epochs": cfg.trainer.max_epochs, "batch": cfg.data.batch_size} if training.features == TUNED else {})
 
@@ -134,7 +134,7 @@ class Trainings:
         data.train, data.test = self._parts(training)
         learner: LatentLearner = instantiate(cfg.method, _convert_="all")
         pl.seed_everything(cfg.seed, workers=True, verbose=False)
-        module: EndToEndModule = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner)
+        module: EndToEndModule = instantiate(cfg.module, _partial_=True, _convert_="all")(learner=learner)
         module.regions.kept = self._regions.kept  # what the frozen part made of the images is the same in all trainings
         quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "enable_progress_bar": False}
         trainer = pl.Trainer(max_epochs=cfg.trainer.max_epochs, accelerator=cfg.trainer.accelerator, limit_val_batches=0, **quiet)

@@ -26,7 +26,7 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 ROWS = {
     "HOG": ["experiment=object_detection"],
     "HOG, told the places": ["experiment=object_detection", "method=supervised"],
-    "CNN, random weights": ["experiment=object_detection_cnn", "solver.frozen_epochs=1", "trainer.max_epochs=1"],
+    "CNN, random weights": ["experiment=object_detection_cnn", "module.frozen_epochs=1", "trainer.max_epochs=1"],
     "CNN, learned": ["experiment=object_detection_cnn"],
 }
 QUIET = ["extras.progress=false", "extras.report=false", "extras.threads=1", "callbacks=none", "logger=csv"]

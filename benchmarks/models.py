@@ -1,8 +1,8 @@
 """Where kernel maps, sparse norms and networks help: DISC on the mammals, 60/40 by class, five folds, overlap loss.
 
 Every row is what the overrides of its name train by `scripts/train.py`. C is chosen among two or three values by the loss on a quarter of
-the training part, then everything is learned anew from all of it; the test part is looked at once. Central start, J = 0.001; sparse
-norms and networks have 40 epochs of stochastic steps.
+the training part, then everything is learned again from all of it; the test part is looked at once. Central start, J = 0.001; sparse
+norms and networks have 40 epochs.
 
     python benchmarks/models.py [folds] [rows …]
 """
@@ -27,18 +27,18 @@ from lvmdc.lightning import ExactModule, LatentDataModule, Samples
 from lvmdc.lightning.module import evaluate
 
 COMMON = ["data=mammals", "proposals=mammals_windows", "features=mammals_hog", "loss=overlap", "method.init=central", "method.J=0.001"]
-STOCHASTIC = ["solver=stochastic", "trainer.max_epochs=40"]
+EPOCHS = ["trainer.max_epochs=40"]
 ROWS: dict[str, tuple[list[str], list[float]]] = {  # overrides, and values of C
     "linear": ([], [1.0, 10.0, 100.0]),
     "kernel_map=chi2": (["kernel_map=chi2"], [1.0, 10.0, 100.0]),
     "kernel_map=fourier": (["kernel_map=fourier"], [10.0, 100.0, 1000.0]),
     "kernel_map=nystroem": (["kernel_map=nystroem"], [10.0, 100.0, 1000.0]),
-    "linear, stochastic": (["solver=stochastic"], [1.0, 10.0]),
-    "linear, stochastic, dual=false": (["solver=stochastic", "solver.dual=false"], [1.0, 10.0]),
-    "norm=l1": ([*STOCHASTIC, "solver.norm=l1"], [300.0, 1000.0]),
-    "norm=group": ([*STOCHASTIC, "solver.norm=group"], [100.0, 300.0]),
-    "prediction=mlp": ([*STOCHASTIC, "prediction=mlp"], [10.0, 100.0]),
-    "prediction=mlp conditional=mlp": ([*STOCHASTIC, "prediction=mlp", "conditional=mlp"], [100.0, 1000.0]),
+    "module=dual": (["module=dual"], [1.0, 10.0]),
+    "module=alternating": (["module=alternating"], [1.0, 10.0]),
+    "module.norm=l1": ([*EPOCHS, "module=sparse", "module.norm=l1"], [300.0, 1000.0]),
+    "module.norm=group": ([*EPOCHS, "module=sparse", "module.norm=group"], [100.0, 300.0]),
+    "prediction=mlp": ([*EPOCHS, "module=alternating", "prediction=mlp"], [10.0, 100.0]),
+    "prediction=mlp conditional=mlp": ([*EPOCHS, "module=alternating", "prediction=mlp", "conditional=mlp"], [100.0, 1000.0]),
 }
 
 
@@ -46,7 +46,7 @@ def learn(data: LatentDataModule, cfg: Any, C: float) -> tuple[Prediction, Any]:
     """P_w learned from the training part, and the learner."""
     learner, part = instantiate(cfg.method, _convert_="all").set_params(C=C), data.train
     assert part is not None
-    module = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner)
+    module = instantiate(cfg.module, _partial_=True, _convert_="all")(learner=learner)
     if isinstance(module, ExactModule):
         learner.fit(part.candidates, part.y)
         return learner.prediction(part.candidates), learner

@@ -1,10 +1,10 @@
-"""The stochastic solver beside the exact one on frozen features: objective and test loss.
+"""Dual steps on mini-batches beside the exact solver on frozen features: objective and test loss.
 
 The photographs of the mammals in the authors' windows, described by EfficientNet-Lite0, 60/40 by class. Both solvers have the same
-learner, start, tolerance and `cccp=`, and every other setting is what `solver=exact` and `solver=stochastic` have by default. Where h is
+learner, start, tolerance and `cccp=`, and every other setting is what `module=exact` and `module=dual` have by default. Where h is
 known (Supervised) the problem is convex, and there is but one optimum. Elsewhere where learning ends depends on the h* it meets: with
 `exact` rounds every convex problem is solved before h* moves, so that both solvers should meet the same ones; with `inexact` rounds, the
-default, and `eager` ones h* moves on a rough w, and even the order of the samples tells where that leads.
+default, and `eager` ones h* moves on a rough w, and even the order of the samples decides where that leads.
 
 - objective: (11) on the training part; by how many percent the stochastic solver's mean is above (+) or below (−) the exact one's.
 - by fold: the most that it is above or below in one fold.
@@ -40,13 +40,13 @@ from tqdm import tqdm
 from lvmdc import DISC, LSVM, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.cli import config as resolvers
 from lvmdc.learners import LatentLearner
-from lvmdc.lightning import LatentDataModule, StochasticModule
+from lvmdc.lightning import DualModule, LatentDataModule
 from lvmdc.lightning.module import evaluate
 from lvmdc.reporting import Table
 
 LEARNERS = {"Supervised": Supervised(), "LSVM": LSVM(init="central"), "DISC": DISC(J=0.001, init="central")}
 LOSSES = {"overlap": OverlapLoss(), "0/1": ZeroOneLoss()}
-CONFIG = ["data=mammals", "proposals=mammals_windows", "features=cnn_roi", "solver=stochastic"]
+CONFIG = ["data=mammals", "proposals=mammals_windows", "features=cnn_roi", "module=dual"]
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
 HEADS = ["", "C", "objective: exact", "stochastic", "%", "by fold", "orders %", "gain %", "test loss %: exact", "stochastic", "epochs"]
 HEADS += ["CPU s: exact", "stochastic", "agree"]
@@ -98,7 +98,7 @@ def exact(learner: LatentLearner, data: LatentDataModule, order: int = 0) -> Fou
 
 def stochastic(learner: LatentLearner, data: LatentDataModule, epochs: int) -> Found:
     """The same by mini-batches."""
-    started, module = time.process_time(), StochasticModule(learner)
+    started, module = time.process_time(), DualModule(learner)
     pl.Trainer(max_epochs=epochs, limit_val_batches=0, num_sanity_val_steps=0, accelerator="cpu", **QUIET).fit(module, datamodule=data)
     return found(module.history(), learner.C, module.measure(data.test)["loss"], started)
 
@@ -132,12 +132,12 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--C", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--cccp", default="inexact", choices=["exact", "inexact", "eager"])
-    parser.add_argument("--epochs", type=int, default=200, help="at most; as configs/solver/stochastic.yaml has it")
+    parser.add_argument("--epochs", type=int, default=200, help="at most; as configs/module/dual.yaml has it")
     given = parser.parse_args()
     torch.set_num_threads(1)
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pytorch_lightning")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*stochastic solver stopped after.*")  # the objectives tell
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*learning stopped after.*")  # the objectives tell
     data, rows = made(), []
     parts = list(folds(data, given.folds))
     exact(copy.deepcopy(LEARNERS["Supervised"]), parts[0])  # compiled loops are loaded once

@@ -268,7 +268,7 @@ def _checkpoints(folder: Path) -> list[Reader]:
     parts = {"proposals": {"_target_": "lvmdc.vision.proposals.WindowGrid"}, "features": {"_target_": "lvmdc.vision.features.HOG"}}
     data = {"_target_": "lvmdc.sequences.planted_motifs", "per_class": 4}
     entry = {"module": "ExactModule", "classes": ["a", "b"], "learned": learner.state_dict()}
-    entry["config"] = {"method": method, "solver": {"_target_": "lvmdc.lightning.ExactModule"}, "data": data, **parts}
+    entry["config"] = {"method": method, "module": {"_target_": "lvmdc.lightning.ExactModule"}, "data": data, **parts}
     write_content(folder / "new.ckpt", {"epoch": 1, "lvmdc": entry})
     torch.save({"epoch": 1, "lvmdc": entry}, folder / "old.ckpt")
     detector = Detector(learner=DISC(loss=OverlapLoss(), max_iter=1), calibration=0)

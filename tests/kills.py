@@ -28,7 +28,7 @@ OVERRIDES = [
 ]  # fmt: skip
 SOLVERS = {  # β falls by a third an iteration from 0.5 to 0.1, and learning does not end before
     "exact": ["method.init=uniform", "method.C=5", "method.tol=0.00001", "method.anneal=0.5", "method.beta=0.1"],
-    "stochastic": ["method=lsvm", "method.init=random", "method.C=10", "solver=stochastic", "trainer.max_epochs=20"],
+    "stochastic": ["method=lsvm", "method.init=random", "method.C=10", "module=dual", "trainer.max_epochs=20"],
 }
 
 

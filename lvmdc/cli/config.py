@@ -28,6 +28,9 @@ from omegaconf.errors import ConfigKeyError, ValidationError
 from lvmdc.lightning.ranks import this_rank
 
 log = logging.getLogger(__name__)
+LITERALS = {"null": None, "none": None, "true": True, "false": False}
+
+log = logging.getLogger(__name__)
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 # What an experiment may set for those of its methods and features that have it; the others leave it out.
 SHARED = {"method": ("J", "cccp"), "features": ("normalise",)}
@@ -76,7 +79,7 @@ class Train(Application):
     method: Any = None
     prediction: Any = None
     conditional: Any = None
-    solver: Any = None
+    module: Any = None
     trainer: Any = None
     callbacks: Any = None
     logger: Any = None

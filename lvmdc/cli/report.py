@@ -104,7 +104,7 @@ def flat(config: Any, prefix: str = "") -> dict[str, str]:
 
 def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures: dict[str, float]) -> None:
     """Settings and final measures, by which TensorBoard compares runs."""
-    groups = ("method.", "loss.", "data.", "features.", "proposals.", "solver.", "seed")
+    groups = ("method.", "loss.", "data.", "features.", "proposals.", "module.", "seed")
     chosen = {k: v for k, v in settings.items() if k.startswith(groups)}
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):

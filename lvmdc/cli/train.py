@@ -59,7 +59,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
     learner: LatentLearner = instantiate(cfg.method, _convert_="all")
     learner.check_parameters()  # before any work
     config: Any = OmegaConf.to_container(cfg, resolve=True)
-    module: LatentModule = instantiate(cfg.solver, _partial_=True, _convert_="all")(learner=learner, config=config)
+    module: LatentModule = instantiate(cfg.module, _partial_=True, _convert_="all")(learner=learner, config=config)
     data: LatentDataModule = instantiate(cfg.data, _convert_="all")
     if data.samples is not None:
         data.samples.check_joint(learner.joint)
@@ -146,9 +146,10 @@ def check_no_sweep(trainer: pl.Trainer) -> None:
 def check_networks(cfg: DictConfig) -> None:
     """Refuse a network that the module would not use."""
     for name in ("prediction", "conditional"):
-        if cfg.get(name) and not cfg.solver.get(name):
-            solver = cfg.solver._target_
-            raise ValueError(f"{name}= asks for a network, which solver=stochastic and end_to_end learn, but the solver is {solver}")
+        if cfg.get(name) and not cfg.module.get(name):
+            module = str(cfg.module._target_).rpartition(".")[2]
+            learning = "alternating, soft, end_to_end" + (", sparse" if name == "conditional" else "")
+            raise ValueError(f"{name}= asks for a network, which module={learning} can learn, but the module is {module}")
 
 
 def make_trainer(cfg: DictConfig, validate: bool) -> pl.Trainer:

@@ -48,7 +48,7 @@ class SoftDISC(DISC):
     P_w(y, h | x) ∝ exp(w·Ψ(x, y, h) / T) is a distribution over all (y, h), and its own diversity counts.
 
     The objective is the dissimilarity coefficient (2) itself, not a bound of it, and smooth: an outer iteration is some tens of L-BFGS
-    iterations, the first with P_θ held at the start that `init` names. With mini-batches, `StochasticModule` learns the same. As the
+    iterations, the first with P_θ held at the start that `init` names. With mini-batches, `SoftModule` learns the same. As the
     temperature T goes to zero P_w becomes the delta of the paper (4). (y, h) is predicted by the argmax in any case. In the
     history `slack` is the mean of H(P_θ, P_w) − (1−β) H(P_w, P_w), which replaces it.
 

@@ -1,33 +1,32 @@
-"""P_w and P_θ while they are being learned."""
+"""Weights that are averaged over the steps of stochastic learning."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from lvmdc.distributions import ConditionalModel, LinearPrediction, NeuralPrediction, Prediction
 
-Name = Literal["p_w", "p_theta"]
 
+class AveragedWeights(nn.Module):
+    """P_w and P_θ as their optimizers move them, and the running averages that are measured and predicted with.
 
-class Pair(nn.Module):
-    """The two distributions as their optimizers move them, and the running averages that are measured and predicted with.
+    Only linear distributions are averaged: the running statistics of a network do not belong to its averaged weights.
 
     Args:
         p_w: the prediction.
         p_theta: the conditional distribution; None where the learner has none.
-        decay: how much later steps count in the average, step t as t^decay; None: no average, the last iterate counts.
-        sparse: the zeros of w count: its average is zero where the last iterate is.
+        decay: step t counts about as t^decay in the average; None: no average, the last iterate counts.
+        sparse: keep the zeros of w: its average is zero where the last iterate is.
     """
 
     def __init__(self, p_w: Prediction, p_theta: ConditionalModel | None, decay: float | None, sparse: bool = False):
         super().__init__()
         self.p_w, self.p_theta, self.sparse = p_w, p_theta, sparse
         self.averages = nn.ModuleDict()
-        # The running statistics of a network are not those of its averaged weights: only linear distributions are averaged.
         if decay is not None and self.linear_w:
             self.averages["p_w"] = running_average(p_w, decay)
         if decay is not None and p_theta is not None and self.linear_theta:
@@ -39,31 +38,27 @@ class Pair(nn.Module):
 
     @property
     def linear_theta(self) -> bool:
-        """Whether θ is a vector of weights on Φ and not a network; P_θ may be wrapped."""
-        return self.theta and any(name.rpartition(".")[2] == "theta" for name, _ in self._theta_parameters())
+        """Whether P_θ is log-linear."""
+        return self.p_theta is not None and self.p_theta.linear is not None
 
     @property
-    def theta(self) -> bool:
+    def learns_theta(self) -> bool:
         """Whether P_θ has anything to learn."""
-        return bool(self._theta_parameters())
+        return self.p_theta is not None and any(True for _ in self.p_theta.parameters())
 
-    def _theta_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        return [] if self.p_theta is None else list(self.p_theta.named_parameters())
+    def update(self, *names: str) -> None:
+        """Add the current parameters of `p_w`, `p_theta` or both to their averages; once per step."""
+        for name, average in self.averages.items():
+            if name in names:
+                average.update_parameters(getattr(self, name))  # type: ignore[operator]
 
-    def average(self, only: Name | None = None) -> None:
-        """Take the current parameters, or those of one alone, into the averages; once a step."""
-        for name, module in self.averages.items():
-            assert isinstance(module, AveragedModel)
-            if only in (None, name):
-                module.update_parameters(getattr(self, name))
-
-    def restart(self, name: Name) -> None:
-        """Forget the steps that one took so far: it is to go elsewhere."""
+    def restart(self, name: str) -> None:
+        """Forget the steps so far of `p_w` or `p_theta`, whose problem has changed."""
         if name in self.averages:
             self.averages[name].get_buffer("n_averaged").zero_()
 
     def prediction(self) -> Prediction:
-        """P_w as it stands: a copy that has no gradient and is not in training mode."""
+        """The averaged P_w: a copy without gradients, in evaluation mode."""
         found: Prediction = self._frozen("p_w", self.p_w)
         if self.sparse:
             for mean, last in zip(found.parameters(), self.p_w.parameters(), strict=True):
@@ -71,11 +66,11 @@ class Pair(nn.Module):
         return found
 
     def conditional(self) -> ConditionalModel | None:
-        """P_θ as it stands, likewise."""
+        """The averaged P_θ, likewise."""
         return None if self.p_theta is None else self._frozen("p_theta", self.p_theta)
 
     def _frozen(self, name: str, iterate: Any) -> Any:
-        module = getattr(self.averages[name], "module") if name in self.averages else iterate  # noqa: B009 - typed as a tensor
+        module = self.averages[name].get_submodule("module") if name in self.averages else iterate
         return copy.deepcopy(module).eval().requires_grad_(False)
 
     def learned(self) -> dict[str, Any]:
@@ -86,20 +81,20 @@ class Pair(nn.Module):
         return found if p_theta is None else found | {"theta": dict(p_theta.state_dict())}
 
     def load_learned(self, learned: dict[str, Any]) -> None:
-        """Take up what `learned` gave, as the iterates and as their averages."""
+        """Restore from `learned()`, the iterates and their averages."""
         for name, key in (("p_w", "prediction"), ("p_theta", "theta")):
             iterate = getattr(self, name)
             if iterate is not None:
                 iterate.load_state_dict(learned[key])
             if name in self.averages:
-                getattr(self.averages[name], "module").load_state_dict(learned[key])  # noqa: B009
+                self.averages[name].get_submodule("module").load_state_dict(learned[key])
 
 
 def running_average(module: nn.Module, decay: float) -> AveragedModel:
     """The average of a module's parameters over the steps, in which step t counts about as t^decay: the last tenth for decay = 8.
 
-    Polynomial-decay averaging (Shamir and Zhang, 2013): ā_t = ā_{t−1} + (decay + 1)/(t + decay) (a_t − ā_{t−1}). At the rate 1/t it takes
-    the noise of the batches out, and it need not know when learning will end.
+    Polynomial-decay averaging (Shamir and Zhang, 2013): ā_t = ā_{t−1} + (decay + 1)/(t + decay) (a_t − ā_{t−1}). At the rate 1/t it
+    removes the noise of the batches, and it need not know when learning will end.
     """
 
     def mix(average: Tensor, new: Tensor, seen: Tensor | int) -> Tensor:

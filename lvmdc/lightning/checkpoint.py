@@ -66,9 +66,9 @@ class Checkpoint:
             if learner.loss is not None:
                 _check_kind("loss", learner.loss, Loss)
             learner.check_parameters()
-            make = construct(self.config["solver"] | {"_partial_": True}, f"ckpt_path: {self.path}")
+            make = construct(self.config["module"] | {"_partial_": True}, f"ckpt_path: {self.path}")
             model: LatentModule = make(learner=learner, config=self.config)
-            _check_kind("solver", model, LatentModule)
+            _check_kind("module", model, LatentModule)
             model.classes = list(self.classes)
             self._check_sizes()
             model.load_learned(self.learned)

@@ -41,9 +41,9 @@ class DetectorModule(LatentModule):
     ):
         super().__init__(learner, config)
         if isinstance(learner, Supervised):
-            raise ValueError("method=supervised needs ground-truth boxes; solver.supervised=true trains that beside another method")
+            raise ValueError("method=supervised needs ground-truth boxes; module.supervised=true trains that beside another method")
         if pseudo_score is not None and not 0 <= pseudo_score <= 1:
-            raise ValueError(f"solver.pseudo_score must be a probability, or null, but it is {pseudo_score}")
+            raise ValueError(f"module.pseudo_score must be a probability, or null, but it is {pseudo_score}")
         self.detector = Detector() if detector is None else detector
         self.detector.learner = learner
         self.iou, self.supervised, self.coco, self.pseudo_score = iou, supervised, coco, pseudo_score
@@ -52,7 +52,7 @@ class DetectorModule(LatentModule):
 
     def check_data(self, data: LatentDataModule) -> None:
         if not isinstance(data.items, ImageSet):
-            raise ValueError("a detector needs images, but these data make their candidates themselves; use solver=exact")
+            raise ValueError("a detector needs images, but these data make their candidates themselves; use module=exact")
 
     def check_over_ranks(self) -> None:
         raise ValueError("a detector learns on one device, but the trainer, or torchrun, asks for several: use trainer=cpu or trainer=gpu")

@@ -1,234 +1,124 @@
-"""A small concave quadratic over a box, by visiting one number after the other."""
+"""Block coordinate descent by mini-batches: dual steps on a linear w while θ is held, then θ for that w."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numba import njit
-from torch import Tensor
+from torch import Tensor, nn
 
-from lvmdc import distributed
-from lvmdc.distributions import LinearPrediction, score_dtype
-from lvmdc.feature_maps import JointFeatureMap
-from lvmdc.inference import best, best_of_class, best_value
-from lvmdc.lightning.batches import Batch, BatchObjective, TrainingSet
-from lvmdc.objective import half_square
-from lvmdc.segments import segment_max
-
-Array = np.ndarray[Any, Any]
-
-SWEEPS = 20  # at most; what is left after a few is far below what the next pass over the features changes
-FLAT = 1e-30  # of curvatures that are divided by
-ENOUGH = 1e-3  # a sweep that gains less than this share of the whole is the last
+from lvmdc.distributions import LinearPrediction, Prediction
+from lvmdc.learners import DISC, LatentLearner, SoftDISC
+from lvmdc.lightning.convergence import BlockConvergence
+from lvmdc.lightning.dual_steps import STEPS, DualSteps, held_posterior
+from lvmdc.lightning.minibatch import MiniBatchModule
+from lvmdc.lightning.optimizers import Steps, steps
+from lvmdc.objective import Objective
+from lvmdc.solvers.log_linear import log_linear_lbfgs
+from lvmdc.solvers.theta_block import PosteriorProblem
 
 
-@njit(cache=True)
-def box_ascent(slopes: Array, gram: Array, most: Array) -> Array:  # pragma: no cover
-    """(m,): t in [0, most] that nearly maximises slopes·t − ½ tᵀ gram t.
+class DualModule(MiniBatchModule):
+    """Learns (11) in the blocks of the exact solver, by mini-batches.
 
-    >>> box_ascent(np.array([1.0, 1.0, 1.0]), np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]), np.array([2.0, 2.0, 0.5]))
-    array([1. , 0.5, 0.5])
-    """
-    t, rest, whole = np.zeros_like(slopes), slopes.copy(), 0.0
-    for _ in range(SWEEPS):
-        gained = 0.0
-        for i in range(len(t)):
-            curvature = max(gram[i, i], FLAT)
-            step = min(max(t[i] + rest[i] / curvature, 0.0), most[i]) - t[i]
-            if step != 0.0:
-                gained += step * (rest[i] - 0.5 * step * curvature)
-                t[i] += step
-                for j in range(len(t)):
-                    rest[j] -= step * gram[i, j]
-        whole += gained
-        if gained <= ENOUGH * whole:
-            break
-    return t
-
-
-# A linear w by its dual: mini-batches without a rate, and a proof of how far they are from the optimum.
-#
-# S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher, Block-coordinate Frank–Wolfe optimization for structural SVMs, ICML 2013; the
-# pairwise steps are those of S. Lacoste-Julien, M. Jaggi, On the global linear convergence of Frank–Wolfe variants, NeurIPS 2015.
-
-STEPS = 4  # on a batch before the next: its losses and rows are at hand, and a step moves weight between two (y, h) of a sample alone
-DUST = 1e-6  # of weight, which rounding leaves behind: not worth a step
-TINY = 1e-30  # of squared lengths that are divided by
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Of (14): its value at a w, at w = 0, and a lower bound on its minimum, the value of the dual."""
-
-    value: float
-    origin: float
-    dual: float
-
-    @property
-    def gap(self) -> float:
-        """By how much the w is above the optimum at most."""
-        return max(self.value - self.dual, 0.0)
-
-
-class DualSteps:
-    """½‖w‖² + C/n Σ_i (max_{y,h} [w·Ψ(x_i,y,h) + Δ_i(y,h)] − w·Ψ(x_i,y_i,h*_i)) (14), h* held, by its dual:
-
-        max_α C/n Σ_i Σ_{y,h} α_i(y,h) Δ_i(y,h) − ½‖w(α)‖²,  w(α) = C/n Σ_i (Ψ(x_i,y_i,h*_i) − Σ_{y,h} α_i(y,h) Ψ(x_i,y,h)),
-
-    α_i a distribution over (y, h). A step moves, for each sample of a batch, weight from the (y, h) of least w·Ψ + Δ that has any to the
-    one of most: as much as is best for the batch, a quadratic problem with one number a sample (`box_ascent`). No step lowers the dual,
-    whatever the batches, and none needs a rate. Where P_θ moves, the losses change under the same α; where h* does, w is made anew.
-
-    α and h* have the size of the scores of all candidates, (T, K) and (T,): over several ranks each has those of its own samples.
+    A linear w steps in the dual of (14), without a rate: see `DualSteps`. h* waits as it does in the exact solver, as `method.cccp` says,
+    and the gap of (14) is proven: see `BlockConvergence`. A log-linear θ is solved whenever w is, by passes over the whole set: it needs
+    only scores, (T, K) numbers as α has, beside the features, and like w no rate. θ sees the averaged w; the average starts again with
+    every w block, and with h*.
 
     Args:
-        samples: the training set, whose `start` is the first h*.
-        joint: Ψ.
-
-    >>> from lvmdc import Candidates, ZeroOneLoss
-    >>> from lvmdc.distributions import LinearPrediction
-    >>> from lvmdc.feature_maps import ClassBlocks
-    >>> c, y, known = Candidates(torch.eye(2), [1, 1]), torch.tensor([0, 1]), torch.tensor([0, 1])
-    >>> samples = TrainingSet(c, y, ZeroOneLoss(), 2, torch.ones(2), known)
-    >>> dual, p_w = DualSteps(samples, ClassBlocks(2), C=1.0), LinearPrediction(torch.zeros(2, 2))
-    >>> batch = dual.batch(torch.arange(2))
-    >>> dual.advance(batch, p_w, batch.bound.expected_loss(torch.ones(2)))
-    >>> p_w.w.data
-    tensor([[ 0.5000, -0.5000],
-            [-0.5000,  0.5000]])
+        learner: DISC with a log-linear or uniform P_θ, LSVM or Supervised.
+        average: see `MiniBatchModule`.
     """
 
-    def __init__(self, samples: TrainingSet, joint: JointFeatureMap, C: float):
-        self.samples, self.joint, self.weight = samples, joint, C / distributed.n_samples(samples.candidates)
-        self.alpha = samples.start.new_zeros(len(samples.start), samples.n_classes, dtype=score_dtype(samples.candidates))
-        self._put_on_truth(torch.ones_like(samples.y))  # so that w = 0
+    convergence: BlockConvergence
+    dual: DualSteps | None = None  # from `setup` for training on
 
-    def _put_on_truth(self, weight: Tensor) -> None:
-        """Add the weight (n,) of each sample to α at its h*."""
-        c = self.samples.candidates
-        added = self.samples.start * weight[c.sample]
-        self.alpha.scatter_add_(1, self.samples.y[c.sample, None], added.to(self.alpha)[:, None])
+    def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None, average: float | None = 8.0):
+        super().__init__(learner, config, BlockConvergence(learner.C * learner.tol, learner.cccp), average=average)
+        if isinstance(learner, SoftDISC):
+            raise ValueError("dual steps are for a P_w that is a delta, but that of SoftDISC is a softmax; use module=soft")
+        if isinstance(learner, DISC) and isinstance(learner.conditional, nn.Module):
+            raise ValueError("module=dual solves a log-linear θ, but conditional is a network; use module=alternating")
+        self.check_no_outer_iterations()
+        if learner.cccp == "self_paced":
+            raise ValueError("dual steps go by cccp=exact, inexact or eager, but it is 'self_paced'; use module=exact")
 
-    def to(self, samples: TrainingSet) -> None:
-        """Go on with the same samples on another device."""
-        self.samples, self.alpha = samples, self.alpha.to(samples.y.device)
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if stage == "fit":
+            before, self.dual = self.dual, DualSteps(self.samples, self.learner.joint_, self.learner.C)
+            if before is not None:  # a second `fit` continues
+                self.dual.load(before.state())
 
-    def batch(self, index: Tensor) -> Batch:
-        """The samples `index` (m,) of the whole set that are here; where every rank has all samples, each takes the same steps."""
-        index = index.sort().values  # one order over any number of ranks, which have their samples in it
-        return self.samples.batch(index) if self.samples.candidates.shard else self.samples.take(index.to(self.samples.y.device))
+    def make_optimizers(self) -> dict[str, Steps]:
+        return {"p_w": steps(torch.optim.SGD(self.p_w.parameters(), lr=0.0))}  # w moves by itself; Lightning counts steps by it
 
-    @torch.no_grad()
-    def advance(self, batch: Batch, p_w: LinearPrediction, expected_loss: Tensor) -> None:
-        """Move w by some steps on a batch with the losses (T, K)."""
-        for _ in range(STEPS):
-            p_w.w.data += self.step(batch, p_w.scores(batch.candidates), expected_loss).reshape(p_w.w.shape)
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        self._steps.to(self.samples)
 
-    @torch.no_grad()
-    def step(self, batch: Batch, scores: Tensor, expected_loss: Tensor) -> Tensor:
-        """(D,): where w is to go from here, after α went there; scores and losses (T, K) are those of the batch."""
-        c, values, alpha = batch.candidates, scores + expected_loss, self.alpha[batch.rows]
-        told = _told_apart(values)
-        (y, h), (y_away, h_away) = best(c, told), best(c, -told.masked_fill(alpha <= DUST, torch.inf))
-        gain = (values[h, y] - values[h_away, y_away]).clamp_min(0.0)  # (n,)
-        most = alpha[h_away, y_away] if batch.share > 0 else torch.zeros_like(gain)  # a sample that stands for none does not move
-        (to, block), (away, block_away) = (self.joint.vectors(c, *one) for one in ((y, h), (y_away, h_away)))
-        columns = [one[:, None].double() for one in (block, block_away, gain, most)]
-        rows, first = distributed.stack(self.samples.candidates, torch.cat([to.double(), away.double(), *columns], dim=1))
-        moved, direction = self._together(rows, to.shape[1])
-        moved = moved[first : first + len(h)]
-        self._move(batch.rows[h], y, moved)
-        self._move(batch.rows[h_away], y_away, -moved)
-        return direction
+    def training_step(self, batch: Tensor, batch_idx: int) -> None:
+        """Steps on w in the dual of (14), θ and h* held. `batch` (m,) indexes the training samples."""
+        samples = self._steps.batch(batch)
+        p = held_posterior(samples, self.weights.conditional())  # (T,): P_θ(h | x_i, y_i) (5)
+        self._steps.advance(samples, self._linear, samples.loss.expected_loss(p))
+        self.step_optimizers()
 
-    def _together(self, rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """(m,), (D,): how much weight each of the samples of a batch moves, and where w goes by it.
+    def epoch_results(self) -> tuple[Objective, dict[str, float], int]:
+        """Move h* if it is time to, and solve θ once w is."""
+        rule, p_w, p_theta = self.convergence, self.weights.prediction(), self.weights.conditional()
+        one_pass = 1 if p_theta is None else 2  # of both distributions
+        passes = STEPS + 3 * one_pass - 1
+        objective, measures = self.measure_objective()
+        bounds, rows = self._steps.bounds(p_w, p_theta)
+        if rule.h_moves(bounds, _w_value(objective)) and self._steps.move(rows, self._linear):
+            self.weights.restart("p_w")
+        if rule.proven and self.weights.learns_theta:
+            gained, more = self._solve_theta(p_w, rule.tolerance(value=objective.value))
+            objective, measures = self.measure_objective()
+            rule.theta_solved(gained, _w_value(objective), objective.value)
+            self.weights.restart("p_w")
+            passes += more + one_pass
+        elif rule.proven:
+            rule.converged = True
+        return objective, measures | {"gap": bounds.gap}, passes
 
-        Args:
-            rows: (m, 2d' + 4) Ψ at where weight may go and at where it comes from, their blocks of w, the gain, and how much may go.
-        """
-        to, away, (block, block_away, gain, most) = rows[:, :size], rows[:, size : 2 * size], rows[:, 2 * size :].unbind(dim=1)
-        vectors, blocks = torch.cat([away, -to]), torch.cat([block_away, block]).long()
-        products = (vectors @ vectors.T).masked_fill(blocks[:, None] != blocks, 0.0)
-        m = len(rows)
-        gram = products.unflatten(0, (2, m)).unflatten(2, (2, m)).sum(dim=(0, 2))
-        moved = torch.from_numpy(box_ascent(*(one.cpu().numpy() for one in (self.weight * gain, self.weight**2 * gram, most)))).to(rows)
-        direction = rows.new_zeros(self.joint.size(self.samples.candidates) // size, size)
-        direction.index_add_(0, blocks, self.weight * moved.repeat(2)[:, None] * vectors)
-        return moved, direction.flatten()
+    def _solve_theta(self, p_w: Prediction, tol: float) -> tuple[float, int]:
+        """Minimise (15) or (16) over θ for this P_w; what it gained, and how many passes it took."""
+        learner, whole = self.learner, self.samples.whole()
+        assert isinstance(learner, DISC)
+        assert self.p_theta.linear is not None
+        with torch.no_grad():
+            scores = p_w.scores(whole.candidates)
+        weights = (learner.J, learner.C, learner.beta)
+        problem = PosteriorProblem(self.p_theta, whole.loss, scores, *weights, learner.theta_bound, whole.known)
+        gained = log_linear_lbfgs(problem, self.p_theta.linear, tol)
+        self.weights.restart("p_theta")
+        self.weights.update("p_theta")  # a solution is not averaged with what came before
+        return gained, 1 + problem.evaluations
 
-    def _move(self, rows: Tensor, y: Tensor, weight: Tensor) -> None:
-        self.alpha[rows, y] = (self.alpha[rows, y] + weight.to(self.alpha)).clamp_min(0.0)
+    @property
+    def _steps(self) -> DualSteps:
+        assert self.dual is not None
+        return self.dual
 
-    @torch.no_grad()
-    def bounds(self, objective: BatchObjective) -> tuple[Bounds, Tensor]:
-        """Those of (14) at the w of an objective, under its P_θ, and the rows (n,) of the h* that this w asks for; one pass."""
-        sums, rows = torch.zeros(3, dtype=torch.float64), []
-        c = self.samples.candidates
-        for batch in self.samples.chunks():
-            scores = objective.p_w.scores(batch.candidates)
-            expected = batch.bound.expected_loss(objective.held_posterior(batch))
-            parts = (
-                objective.held_slacks(batch, scores, expected),
-                best_value(batch.candidates, expected.masked_fill(scores == -torch.inf, -torch.inf)),
-                self.alpha[batch.rows] * expected,
-            )
-            sums += torch.stack([part.double().sum() for part in parts]).cpu()
-            found = best_of_class(batch.candidates, scores, batch.y)
-            rows.append(batch.rows[torch.where(batch.known >= 0, batch.known, found)])
-        value, origin, dual = (self.weight * distributed.total(c, sums)).tolist()
-        value += sum(half_square(w) for w in objective.p_w.parameters())
-        return Bounds(value, origin, dual - half_square(self.w())), torch.cat(rows)
+    @property
+    def _linear(self) -> LinearPrediction:
+        assert isinstance(self.p_w, LinearPrediction)
+        return self.p_w
 
-    def w(self) -> Tensor:
-        """(D,) in float64: w(α)."""
-        c, y = self.samples.candidates, self.samples.y
-        weights = -self.alpha.double()
-        weights.scatter_add_(1, y[c.sample, None], self.samples.start.double()[:, None])
-        rows, classes = weights.nonzero(as_tuple=True)
-        return distributed.total(c, self.joint.sum(c, classes, rows, self.weight * weights[rows, classes]))
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
 
-    def move(self, rows: Tensor, p_w: LinearPrediction) -> bool:
-        """Take the rows (n,) as h*, and give P_w the w that follows; weight that α had on the old ones goes with it. Whether any moved."""
-        there = torch.zeros_like(self.samples.start).index_fill(0, rows, 1.0)
-        if distributed.highest(self.samples.candidates, float(not torch.equal(there, self.samples.start))) == 0:
-            return False
-        c, start, y = self.samples.candidates, self.samples.start, self.samples.y
-        own = self.alpha.gather(1, y[c.sample, None])[:, 0].double()
-        share = torch.where(start > 0, own / start, torch.inf)  # of a mixture, as much as all its parts have
-        weight = -segment_max(-share, c.counts)
-        self._put_on_truth(-weight)
-        self.samples.start = there
-        self._put_on_truth(weight)
-        self.alpha.clamp_min_(0.0)
-        p_w.w.data.copy_(self.w().reshape(p_w.w.shape))
-        return True
+    def learned(self) -> dict[str, Any]:
+        return super().learned() | ({} if self.dual is None else {"dual": self.dual.state()})
 
-    def state(self) -> dict[str, Any]:
-        """α where it is not zero, and h*, of all ranks, as plain data."""
-        c = self.samples.candidates
-        alpha, start = (distributed.gather(c, values, "candidates") for values in (self.alpha, self.samples.start))
-        where = alpha.flatten().nonzero()[:, 0]
-        return {"where": where, "alpha": alpha.flatten()[where], "start": start}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
-        c, device = self.samples.candidates, self.alpha.device
-        whole = torch.zeros(distributed.n_candidates(c) * self.alpha.shape[1], dtype=self.alpha.dtype)
-        whole[state["where"].cpu()] = state["alpha"].cpu()
-        self.alpha = distributed.own(c, whole.reshape(-1, self.alpha.shape[1]), "candidates").to(device)
-        self.samples.start = distributed.own(c, state["start"].to(device), "candidates")
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        super().load_learned(learned)
+        if self.dual is not None:
+            self.dual.load(learned["dual"])
 
 
-def _told_apart(values: Tensor) -> Tensor:
-    """Values to a grid far above their rounding: a step that is best for a sample leaves two (y, h) that tie, and which of them is the
-    first must not be a matter of the order of sums, as over ranks.
-
-    >>> _told_apart(torch.tensor([1.0, 1.0 + 1e-15], dtype=torch.float64)).diff()
-    tensor([0.], dtype=torch.float64)
-    """
-    grid = torch.finfo(values.dtype).eps ** (2 / 3)
-    return (values / grid).round() * grid
+def _w_value(objective: Objective) -> float:
+    """(13)."""
+    return objective.w_norm + objective.C * objective.slack

@@ -14,7 +14,13 @@ from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 
 
 class ExactModule(LatentModule):
-    """Calls `learner.step()` once an epoch: w by CCCP and the cutting plane, then θ; stops by the learner's own rule."""
+    """Calls `learner.step()` once per epoch: w by CCCP and the cutting plane, then θ; stops by the learner's own rule.
+
+    It does not use its batch, which is the indices of all training samples: an outer iteration needs the whole set, to which cached
+    scores and cutting planes belong, so that the learner takes it once from the data module, in `on_fit_start`.
+    """
+
+    _restored: dict[str, Any] | None = None
 
     def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
         super().__init__(learner, config)
@@ -30,26 +36,22 @@ class ExactModule(LatentModule):
         self.learner.check_over_ranks()
 
     def on_fit_start(self) -> None:
-        """Before a checkpoint is restored, after the device is known. Over several ranks `train` is this rank's part."""
+        """The device is known here. Over several ranks `train` is the part of this rank."""
         train = self.data.train
         assert train is not None
-        candidates = train.candidates.to(self.device)
         self.learner.n_classes = len(self.data.classes)
-        self.learner.begin(candidates, train.y, h=train.h if self.learner.uses_known_h else None)
+        self.learner.begin(train.candidates.to(self.device), train.y, h=train.h if self.learner.uses_known_h else None)
         if self._restored is not None:
             self.learner.load_state_dict(self._restored)
 
-    _restored: dict[str, Any] | None = None
-
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self._restored = checkpoint[CHECKPOINT_KEY]["learned"]
+        self._restored = checkpoint[CHECKPOINT_KEY]["learned"]  # Lightning calls this before `on_fit_start`
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
         if not self.learner.finished_:  # a finished run that is resumed has nothing left to do
             self.log_row(self.learner.step())
         self.optimizers().step()  # type: ignore[union-attr]
-        if self.learner.finished_:
-            self.trainer.should_stop = True
+        self.trainer.should_stop = self.trainer.should_stop or self.learner.finished_
 
     def on_train_end(self) -> None:
         if self.trainer.is_global_zero:
@@ -64,8 +66,8 @@ class ExactModule(LatentModule):
     def history(self) -> list[dict[str, float]]:
         return self.learner.history_
 
-    def load_learned(self, learned: dict[str, Any]) -> None:
-        self.learner.load_state_dict(learned)
-
     def learned(self) -> dict[str, Any]:
         return self.learner.state_dict()
+
+    def load_learned(self, learned: dict[str, Any]) -> None:
+        self.learner.load_state_dict(learned)

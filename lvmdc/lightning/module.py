@@ -1,4 +1,4 @@
-"""How good predictions are: loss, class error, localisation."""
+"""What every LightningModule here has: measures of its predictions, logging, and checkpoints of tensors and plain data."""
 
 from __future__ import annotations
 
@@ -15,60 +15,24 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import Prediction
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule, Samples
-from lvmdc.lightning.validation import check_features
 from lvmdc.losses import Loss
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
+from lvmdc.vision.features.regions import Learned
 from lvmdc.vision.metrics.localisation import overlaps
 
-
-def evaluate(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, float]:
-    """Measures of predictions y_hat (n,), h_hat (n,): `error` of the class and, where the truth of h is known, the mean `loss`,
-    for images `corloc`, the share of them whose box overlaps the true one by half, and the mean `overlap`, for others `latent_error`,
-    the share of those whose class has a latent variable for which another h than the true one is predicted, and, where candidates have
-    boxes, the mean `overlap` of the two. Where each rank has some of the samples, all ranks call it, and the means are over all samples."""
-    values = {name: v.double() for name, v in of_samples(samples, loss, y_hat, h_hat).items()}
-    sums = torch.tensor([[float(v.sum()), len(v)] for v in values.values()], dtype=torch.float64, device=y_hat.device)
-    if samples.divided:
-        dist.all_reduce(sums)
-    return {name: total / n for name, (total, n) in zip(values, sums.tolist(), strict=True) if n}
-
-
-def of_samples(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, Tensor]:
-    """The measures of each of the samples that have them."""
-    found = {"error": samples.y != y_hat}
-    if samples.h is None:
-        return found
-    found["loss"] = loss.between(samples.candidates, samples.y, samples.h, y_hat, h_hat)
-    if not isinstance(samples.items, ImageSet):
-        latent = torch.tensor(samples.items.latent, device=y_hat.device)
-        has_h, c = latent[samples.y].nonzero().flatten(), samples.candidates
-        none = ~latent[y_hat[has_h]]  # a class without h finds none
-        found["latent_error"] = (h_hat != samples.h)[has_h].logical_or(none)
-        if c.boxes is not None:
-            iou = box_iou(c.boxes[c.rows(h_hat)], c.boxes[c.rows(samples.h)])[has_h]
-            found["overlap"] = iou.masked_fill(none, 0.0)
-        return found
-    assert samples.items.boxes is not None  # or h would not be known
-    found["overlap"] = overlaps(samples.candidates, h_hat, samples.items.boxes.to(y_hat.device))
-    found["corloc"] = found["overlap"] >= 0.5
-    return found
-
-
-# What the exact and the stochastic LightningModule share.
-
-CHECKPOINT_KEY = "lvmdc"  # what a checkpoint holds of ours, beside Lightning's own
+CHECKPOINT_KEY = "lvmdc"  # the entry of a checkpoint that is ours, beside Lightning's own
 
 
 class LatentModule(pl.LightningModule, ABC):
-    """A training of P_w and P_θ under Lightning: logging, evaluation and checkpoints of tensors and plain data.
+    """A training of P_w and P_θ under Lightning.
 
     Args:
         learner: the method with its loss and hyperparameters.
-        config: the composed configuration as plain data, kept in the checkpoint so that it says how to use itself.
+        config: the composed configuration as plain data. It is kept in the checkpoint, which can therefore be used without it.
     """
 
-    learns_features: bool = False  # or takes them as the data have them
+    learns_features: bool = False  # or takes them from the data
 
     def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None):
         super().__init__()
@@ -85,20 +49,20 @@ class LatentModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def prediction(self, candidates: Candidates) -> Prediction:
-        """P_w as it stands."""
+        """The current P_w."""
 
     @abstractmethod
     def posterior(self, candidates: Candidates, y: Tensor) -> Tensor:
-        """(T,): P_θ(h | x, y) as it stands."""
+        """(T,): the current P_θ(h | x, y)."""
 
     @abstractmethod
     def history(self) -> list[dict[str, float]]:
-        """One row an epoch: the objective by its terms and what else was measured."""
+        """One row per epoch: (11) by its terms, and other measures."""
 
     def check_data(self, data: LatentDataModule) -> None:
         """Refuse data that this module cannot learn from, before any work."""
         if not data.one_class:
-            raise ValueError("these images have several labels each: use solver=detector with them")
+            raise ValueError("these images have several labels each: use module=detector with them")
 
     def check_ready(self) -> None:
         """Refuse what was loaded where it cannot predict these classes."""
@@ -117,14 +81,20 @@ class LatentModule(pl.LightningModule, ABC):
 
     def setup(self, stage: str) -> None:
         self.classes = self.data.classes
-        check_features(self.data, self.learns_features)
+        to_learn = isinstance(getattr(self.data, "features", None), Learned)
+        if self.learns_features and not to_learn:
+            raise ValueError("module=end_to_end learns features from pixels, so that the data must have features=learned, and images")
+        if self.learns_features and self.data.kernel_map is not None:
+            raise ValueError("kernel_map needs features that do not change, but module=end_to_end learns them; use kernel_map=none")
+        if to_learn and not self.learns_features:
+            raise ValueError("features=learned are learned by module=end_to_end; other modules need another features=")
 
     def described(self, samples: Samples) -> Samples:
-        """The samples as this module sees them: their candidates with the features that it takes."""
+        """The samples with the features that this module takes."""
         return samples
 
     def describer(self, features: Features) -> Features:
-        """What describes other images for it, given what described those of its data."""
+        """What describes other images for it, where `features` described those of its data."""
         return features
 
     def measure(self, samples: Samples) -> dict[str, float]:
@@ -145,7 +115,7 @@ class LatentModule(pl.LightningModule, ABC):
         self.log_dict({f"{part}/{name}": value for name, value in measures.items()}, batch_size=n, prog_bar=part == "val")
 
     def log_row(self, row: dict[str, float]) -> None:
-        """A row of the history to the loggers, its objective to the progress bar."""
+        """Send a row of the history to the loggers, and its objective to the progress bar."""
         shown = {f"train/{name}": float(value) for name, value in row.items() if name != "iteration"}
         self.log_dict(shown, on_step=False, on_epoch=True, batch_size=1)
         self.log("objective", float(row["objective"]), prog_bar=True, logger=False, on_step=False, on_epoch=True, batch_size=1)
@@ -158,8 +128,42 @@ class LatentModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def load_learned(self, learned: dict[str, Any]) -> None:
-        """Take up what `learned` gave, to predict or to go on."""
+        """Restore from `learned()`, to predict or to continue."""
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         kind = {"module": type(self).__name__, "config": self.config, "classes": list(self.classes)}
         checkpoint[CHECKPOINT_KEY] = kind | {"learned": self.learned()}
+
+
+def evaluate(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, float]:
+    """The means of `measures_of` predictions y_hat (n,), h_hat (n,). Where each rank has some of the samples, all ranks call it, and the
+    means are over all samples."""
+    values = {name: v.double() for name, v in measures_of(samples, loss, y_hat, h_hat).items()}
+    sums = torch.tensor([[float(v.sum()), len(v)] for v in values.values()], dtype=torch.float64, device=y_hat.device)
+    if samples.divided:
+        dist.all_reduce(sums)
+    return {name: total / n for name, (total, n) in zip(values, sums.tolist(), strict=True) if n}
+
+
+def measures_of(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, Tensor]:
+    """Measures of predictions, one value for each sample that has the measure: `error` of the class and, where the true h is known,
+    the `loss`. Images also have the `overlap` of the predicted box with the true one, and `corloc`, whether it is at least a half.
+    Other samples have `latent_error`, whether h is wrong, if their class has a latent variable, and `overlap`, if their candidates
+    have boxes."""
+    found = {"error": samples.y != y_hat}
+    if samples.h is None:
+        return found
+    found["loss"] = loss.between(samples.candidates, samples.y, samples.h, y_hat, h_hat)
+    if not isinstance(samples.items, ImageSet):
+        latent = torch.tensor(samples.items.latent, device=y_hat.device)
+        has_h, c = latent[samples.y].nonzero().flatten(), samples.candidates
+        none = ~latent[y_hat[has_h]]  # a class without h finds none
+        found["latent_error"] = (h_hat != samples.h)[has_h].logical_or(none)
+        if c.boxes is not None:
+            iou = box_iou(c.boxes[c.rows(h_hat)], c.boxes[c.rows(samples.h)])[has_h]
+            found["overlap"] = iou.masked_fill(none, 0.0)
+        return found
+    assert samples.items.boxes is not None  # or h would not be known
+    found["overlap"] = overlaps(samples.candidates, h_hat, samples.items.boxes.to(y_hat.device))
+    found["corloc"] = found["overlap"] >= 0.5
+    return found

@@ -8,14 +8,14 @@ from typing import cast
 import torch
 from torch import nn
 
-Network = nn.Module | Callable[[int, int], nn.Module]  # itself, or what makes it from the numbers of features and of classes
+Network = nn.Module | Callable[[int, int], nn.Module]  # a module, or a function that makes one from the numbers of features and classes
 
 
 def mlp(n_features: int, n_classes: int, hidden: Sequence[int] = (64,), dropout: float = 0.0) -> nn.Sequential:
-    """A multi-layer perceptron: features (T, d) to class scores (T, K), with `hidden` rectified units a layer.
+    """A multi-layer perceptron from features (T, d) to class scores (T, K), with `hidden` rectified units per layer.
 
-    s(x, y, h) = [W_L max(0, … max(0, W_1 x_h + b_1) …) + b_L]_y stands for w·Ψ(x, y, h) in P_w (3), and for θ·Φ(x, y, h) in P_θ (5).
-    Each candidate's features are brought to mean 0 and variance 1 first, so that one rate of learning does for features of any length.
+    Its scores replace w·Ψ(x, y, h) in P_w (3) and θ·Φ(x, y, h) in P_θ (5). Each candidate's features are first scaled to mean 0 and
+    variance 1, so that one learning rate suits features of any length.
 
     >>> mlp(4, 3, hidden=[8])(torch.zeros(2, 4)).shape
     torch.Size([2, 3])
@@ -31,7 +31,7 @@ def mlp(n_features: int, n_classes: int, hidden: Sequence[int] = (64,), dropout:
 
 
 def made(network: Network | None, n_features: int, n_classes: int, seed: int) -> nn.Module | None:
-    """The network, made from these sizes, its first weights from the seed, if it waits for them.
+    """The network, which is made from these sizes if it is not a module yet, with first weights by the seed.
 
     >>> a, b = (made(mlp, 2, 3, seed=0) for _ in range(2))
     >>> torch.equal(a[1].weight, b[1].weight)

@@ -1,4 +1,4 @@
-"""Other views of an image, with its boxes where they then are."""
+"""Candidates of images that a network describes: random views, images kept in memory, and their features."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from lvmdc.lightning.data import Samples
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.regions import LengthNorm, RegionNetwork
 
+LIMIT = 1 << 30  # bytes of images that stay in memory; the others are read again
+TOGETHER = 4  # images that are described at once, where there is no gradient
+
 
 class Augmentation:
-    """A random view of an image: mirrored, larger or smaller, in other colours. Which candidate is which stays the same, so that losses,
-    starts and the truth do.
+    """A random view of an image: mirrored, scaled, in other colours. The candidates keep their order, so that losses, starts and the truth
+    stay valid.
 
     Args:
-        flip: how often left and right are exchanged. 0 where that makes another class, as of digits.
-        scale: the least and the most that sides are multiplied by.
-        colour: how far brightness, contrast and saturation may go from 1.
+        flip: the probability of exchanging left and right. 0 where that makes another class, as of digits.
+        scale: the smallest and the largest factor of the sides.
+        colour: how far brightness, contrast and saturation may differ from 1.
 
     >>> pixels, boxes = torch.zeros(3, 8, 16, dtype=torch.uint8), torch.tensor([[0.0, 0.0, 4.0, 8.0]])
     >>> Augmentation(flip=1.0, scale=(2.0, 2.0))(pixels, boxes, step=8)[1]
@@ -39,7 +42,7 @@ class Augmentation:
 
     @property
     def only_mirrors(self) -> bool:
-        """Whether there are but two views: the image and its mirror image."""
+        """Whether there are only two views, the image and its mirror image."""
         return self.scale == (1.0, 1.0) and not self.colour
 
     def __call__(self, pixels: Tensor, boxes: Tensor, step: int) -> tuple[Tensor, Tensor]:
@@ -61,20 +64,10 @@ class Augmentation:
         return image.as_subclass(Tensor), moved.as_subclass(Tensor)
 
 
-# Images as a network takes them, kept from one epoch to the next.
-
-LIMIT = 1 << 30  # bytes of images that stay in memory; the others are read anew
-
-
 @dataclass(frozen=True)
 class View:
-    """An image as `RegionNetwork` takes it.
-
-    Args:
-        image: its pixels, or what the frozen part of the network made of them.
-        width: of these pixels.
-        factors: (4,) that corners of boxes in the image are multiplied by to be among these pixels.
-        mirrored: whether left and right are exchanged.
+    """An image as `RegionNetwork` takes it: its pixels, or what the frozen part of the network made of them; their width; factors (4,)
+    from the image's coordinates to those of these pixels; and whether left and right are exchanged.
 
     >>> View(torch.zeros(3, 4, 8), width=8, factors=torch.full((4,), 0.5), mirrored=True).places(torch.tensor([[0.0, 2.0, 4.0, 8.0]]))
     tensor([[6., 1., 8., 4.]])
@@ -86,7 +79,7 @@ class View:
     mirrored: bool = False
 
     def places(self, boxes: Tensor) -> Tensor:
-        """Where the boxes (m, 4) of the image are then."""
+        """The boxes (m, 4) of the image in the view."""
         places = boxes.to(torch.float32) * self.factors
         if not self.mirrored:
             return places
@@ -94,105 +87,71 @@ class View:
         return torch.stack([self.width - x2, y1, self.width - x1, y2], dim=1)
 
 
-class KeptImages:
-    """Views of images for a network, made once while there is room for them.
+class RegionFeatures:
+    """Describes samples of images with boxes by the current weights of a `RegionNetwork`.
 
-    Args:
-        network: whose frozen part, where it has one, is not to run again for an image that it has seen.
-
-    >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, frozen="layers.5")
-    >>> kept = KeptImages(network)
-    >>> kept.begun(ImageSet([torch.zeros(24, 32, dtype=torch.uint8).numpy()], ["digit"], [0]), 0).image.shape
-    torch.Size([32, 24, 32])
+    Views of images are kept while there is room for them, so that the frozen part of the network runs once per image.
     """
 
     def __init__(self, network: RegionNetwork):
         self.network = network
-        self._views: dict[tuple[str, int, bool, bool], View] = {}
-        self._bytes = 0
-
-    def pixels(self, items: ImageSet, i: int) -> View:
-        """Image i at the size that the network takes."""
-        return self._view(items, i, begin=False, mirrored=False)
-
-    def begun(self, items: ImageSet, i: int, mirrored: bool = False) -> View:
-        """Image i, or its mirror image, as the frozen part of the network leaves it."""
-        return self._view(items, i, begin=self.network.frozen is not None, mirrored=mirrored)
-
-    def _view(self, items: ImageSet, i: int, begin: bool, mirrored: bool) -> View:
-        key = (items.names[i], id(items.sources[i]), begin, mirrored)  # a part of a set has the very same sources
-        if key not in self._views:
-            image = items.image(i)
-            pixels, _ = self.network.prepare(image, torch.zeros(0, 4))
-            height, width = pixels.shape[1:]
-            pixels = pixels.flip(2) if mirrored else pixels
-            view = View(
-                self.network.begin(pixels).cpu() if begin else pixels,
-                width,
-                torch.tensor([width / image.width, height / image.height] * 2),
-                mirrored,
-            )
-            size = view.image.numel() * view.image.element_size()
-            if self._bytes + size > LIMIT:
-                return view
-            self._views[key] = view
-            self._bytes += size
-        return self._views[key]
-
-
-# From images to candidates that a network describes, for a batch with gradients or for a whole set without.
-
-TOGETHER = 4  # images that are described at once, where there is no gradient
-
-
-class RegionFeatures:
-    """Samples of images with boxes, described by a `RegionNetwork` as it is."""
-
-    def __init__(self, network: RegionNetwork):
-        self.network, self.kept = network, KeptImages(network)
+        self.kept: dict[tuple[str, int, bool, bool], View] = {}
 
     def __call__(self, samples: Samples, augmentation: Augmentation | None = None) -> Candidates:
-        """The candidates with features, and those of Φ if it has its own, that have derivatives in the network's weights."""
+        """The candidates with features of Ψ, and of Φ if it has its own, differentiable in the network's weights."""
         psi, phi = self.network(*self._views(samples, augmentation))
         return self._candidates(samples, psi, phi)
 
     @torch.no_grad()
     def describe(self, samples: Samples, calibrate: bool = False, progress: bool = False) -> Candidates:
-        """The same of a whole set, without derivatives, on the CPU. With `calibrate`, the set settles the length of the features."""
+        """The same for a whole set, without derivatives, on the CPU. With `calibrate`, the set determines the length of the features."""
         network = self.network.eval()
         psi, phi = [], []
-        for part in tqdm(self._parts(samples), desc="features", unit="batch", disable=not progress, leave=False):
-            one, two = network.pool(*self._views(part))
+        parts = torch.arange(len(samples)).split(TOGETHER)
+        for index in tqdm(parts, desc="features", unit="batch", disable=not progress, leave=False):
+            one, two = network.pool(*self._views(samples.subset(index)))
             psi.append(one.cpu())
             phi += [] if two is None else [two.cpu()]
-        found = [self._settled(network.length, torch.cat(psi), calibrate)]
-        found += [self._settled(network.theta_length, torch.cat(phi), calibrate)] if network.theta_length is not None else []
+        found = [self._scaled(network.length, torch.cat(psi), calibrate)]
+        found += [self._scaled(network.theta_length, torch.cat(phi), calibrate)] if network.theta_length is not None else []
         return self._candidates(samples, found[0], found[1] if len(found) > 1 else None)
 
     @staticmethod
-    def _settled(norm: LengthNorm, x: Tensor, calibrate: bool) -> Tensor:
+    def _scaled(norm: LengthNorm, x: Tensor, calibrate: bool) -> Tensor:
         if calibrate:
             norm.calibrate(x.double().square().sum(dim=1).mean())
         return norm(x)
 
-    def _parts(self, samples: Samples) -> list[Samples]:
-        return [samples.subset(index) for index in torch.arange(len(samples)).split(TOGETHER)]
-
     def _views(self, samples: Samples, augmentation: Augmentation | None = None) -> tuple[list[Tensor], list[Tensor]]:
         items, boxes = samples.items, samples.candidates.boxes
         if not isinstance(items, ImageSet) or boxes is None:
-            raise ValueError("a network that learns from pixels needs images with boxes, but the data have none; use solver=stochastic")
+            raise ValueError("a network that learns from pixels needs images with boxes, but the data have none; use module=alternating")
         views = []
         for i, own in enumerate(boxes.cpu().split(samples.candidates.counts.tolist())):
             if augmentation is None or (self.network.frozen is not None and augmentation.only_mirrors):
                 mirrored = augmentation is not None and bool(torch.rand(()) < augmentation.flip)
-                view = self.kept.begun(items, i, mirrored)
+                view = self._view(items, i, self.network.frozen is not None, mirrored)
                 views.append((view.image, view.places(own)))
             else:
-                view = self.kept.pixels(items, i)
+                view = self._view(items, i)
                 pixels, places = augmentation(view.image, view.places(own), self.network.stride)
                 views.append((self.network.begin(pixels), places))
         return [image for image, _ in views], [places for _, places in views]
+
+    def _view(self, items: ImageSet, i: int, begin: bool = False, mirrored: bool = False) -> View:
+        """Image i, or its mirror image, at the size that the network takes; with `begin`, as its frozen part leaves it."""
+        key = (items.names[i], id(items.sources[i]), begin, mirrored)  # a part of a set has the very same sources
+        if key in self.kept:
+            return self.kept[key]
+        image = items.image(i)
+        pixels, _ = self.network.prepare(image, torch.zeros(0, 4))
+        height, width = pixels.shape[1:]
+        pixels = pixels.flip(2) if mirrored else pixels
+        factors = torch.tensor([width / image.width, height / image.height] * 2)
+        view = View(self.network.begin(pixels).cpu() if begin else pixels, width, factors, mirrored)
+        if sum(one.image.nbytes for one in (view, *self.kept.values())) <= LIMIT:
+            self.kept[key] = view
+        return view
 
     @staticmethod
     def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:
@@ -201,4 +160,4 @@ class RegionFeatures:
             features = psi.float() if psi.dtype != torch.float64 else psi
             return Candidates(features, c.counts, c.boxes, None if phi is None else phi.to(psi.dtype), c.prior)
         except ValueError as error:
-            raise ValueError(f"the network's {error}; a lower rate of solver.optimizer_backbone may help") from None
+            raise ValueError(f"the network's {error}; a lower rate of module.optimizer_backbone may help") from None

@@ -7,6 +7,8 @@ import re
 from typing import Any
 
 log = logging.getLogger(__name__)
+RENAMED = "%s is now called %s; the old name will stop working in the next release"
+LITERALS = {"null": None, "none": None, "true": True, "false": False}
 
 # Classes and functions in configurations. The longest beginning that fits counts.
 TARGETS = {
@@ -35,21 +37,51 @@ WORDS = {
     "data.scenes.": "data.images.",
     "data=folder_scenes": "data=folder",
     "data=mammals_scenes": "data=mammals",
-    "detection=weak": "solver=detector",
-    "detection=none": "solver=exact",
-    "detection.bound=": "solver.supervised=",
-    "detection.": "solver.",
+    "detection=weak": "module=detector",
+    "detection=none": "module=exact",
+    "detection.bound=": "module.supervised=",
+    "detection.": "module.",
 }
 VALUES = {"cccp": {"full": "exact", "strict": "inexact"}}
 
 
-def renamed_words(words: list[str]) -> list[str]:
-    """Words of a command line with today's names; each old one is named in a warning.
+STOCHASTIC = "StochasticModule"  # which four modules replace
+NETWORKS = ("prediction", "conditional", "optimizer_w", "optimizer_theta")  # options with which it took no dual steps by default
+MODULES = {"dual": "DualModule", "sparse": "SparseModule", "soft": "SoftModule", "alternating": "AlternatingModule"}
+OPTIONS = {  # those that each of the four has of its options
+    "dual": ("average",),
+    "sparse": ("optimizer_theta", "scheduler", "conditional", "average", "warmup_epochs", "patience", "norm"),
+}
+OPTIONS["soft"] = OPTIONS["alternating"] = (*OPTIONS["sparse"][:-1], "optimizer_w", "prediction")
 
-    >>> renamed_words(["+disc.J=0.1", "data.fold=1"])
-    ['+method.J=0.1', 'data.fold=1']
+
+def renamed_words(words: list[str]) -> list[str]:
+    """Words of a command line with today's names; those of version 0.1 work for one release, and each is named in a warning.
+
+    >>> renamed_words(["+disc.J=0.1", "solver=stochastic", "solver.norm=l1", "method.solver=one_slack"])
+    ['+method.J=0.1', 'module=sparse', 'module.norm=l1', 'method.solver=one_slack']
     """
-    return [_word(word) for word in words]
+    settings = dict(word.partition("=")[::2] for word in words)
+    options = {name.removeprefix("solver."): LITERALS.get(value.lower(), value) for name, value in settings.items()}
+    stochastic = "stochastic" in settings.get("solver", "").split(",")
+    replaced = replacing(settings.get("method", "disc"), options)
+    found = []
+    for word in map(_word, words):
+        name, equals, value = word.partition("=")
+        prefix, name = name[: len(name) - len(name.lstrip("+~"))], name.lstrip("+~")
+        new = word
+        if name == "solver":
+            new = "module=" + ",".join(replaced if one == "stochastic" else one for one in value.split(","))
+        elif name.startswith("solver."):
+            option = name.removeprefix("solver.")
+            if stochastic and option.partition(".")[0] not in OPTIONS[replaced]:
+                log.warning("%s is left out: module=%s has no such option", word, replaced)
+                continue
+            new = f"{prefix}module.{option}{equals}{value}"
+        if new != word:
+            log.warning(RENAMED, word, new)
+        found.append(new)
+    return found
 
 
 def _word(word: str) -> str:
@@ -58,7 +90,7 @@ def _word(word: str) -> str:
     if old is None:
         return word
     new = prefix + WORDS[old] + rest.removeprefix(old)
-    log.warning("%s is now called %s; the old name will stop working in the next release", word, new)
+    log.warning(RENAMED, word, new)
     return new
 
 
@@ -67,13 +99,50 @@ def renamed_config(config: dict[str, Any]) -> dict[str, Any]:
 
     >>> renamed_config({"data": {"pictures": {"_target_": "lvmdc.data.cluttered_digits"}}})
     {'data': {'images': {'_target_': 'lvmdc.vision.datasets.cluttered_digits'}}}
+    >>> renamed_config({"solver": {"_target_": "lvmdc.training.ExactModule"}, "method": {"solver": "n_slack"}})
+    {'module': {'_target_': 'lvmdc.lightning.ExactModule'}, 'method': {'solver': 'n_slack'}}
     """
     found: dict[str, Any] = _renamed(config)
+    if isinstance(found.get("solver"), dict):
+        found = {"module" if key == "solver" else key: value for key, value in found.items()}
+        if str(found["module"].get("_target_")).endswith(f".{STOCHASTIC}"):
+            found["module"] = _replaced(found["module"], str((found.get("method") or {}).get("_target_")))
     detection = found.get("detection")
     if isinstance(detection, dict) and "detector" in detection:  # which stood beside the module, and is one now
         settings = {"supervised" if key == "bound" else key: value for key, value in detection.items()}
-        found["solver"] = {"_target_": "lvmdc.lightning.DetectorModule"} | settings
+        found["module"] = {"_target_": "lvmdc.lightning.DetectorModule"} | settings
     return found
+
+
+def replacing(method: str, options: dict[str, Any]) -> str:
+    """Which module replaces the StochasticModule of version 0.1 with these options, for a method such as `lvmdc.DISC` or `disc`.
+
+    >>> replacing("disc", {}), replacing("disc", {"dual": False}), replacing("lsvm", {"norm": "l1"})
+    ('dual', 'alternating', 'sparse')
+    """
+    if options.get("norm") in ("l1", "group"):
+        return "sparse"
+    if method.lower().replace("_", "").endswith(("softdisc", "discsoft")):
+        return "soft"
+    return "alternating" if options.get("dual") is False or any(options.get(name) for name in NETWORKS) else "dual"
+
+
+def renamed_checkpoint(checkpoint: dict[str, Any]) -> None:
+    """Give the entries of a checkpoint of version 0.1 that Lightning restores today's names."""
+    written = checkpoint["lvmdc"]
+    if written["module"] == STOCHASTIC:
+        written["module"] = renamed_config(written["config"])["module"]["_target_"].rpartition(".")[2]
+    checkpoint["state_dict"] = {_weight(name): value for name, value in checkpoint["state_dict"].items()}
+
+
+def _weight(name: str) -> str:
+    return f"weights.{name.removeprefix('pair.')}" if name.startswith("pair.") else name
+
+
+def _replaced(options: dict[str, Any], method: str) -> dict[str, Any]:
+    kind = replacing(method, options)
+    kept = {name: value for name, value in options.items() if name in OPTIONS[kind]}
+    return {"_target_": f"lvmdc.lightning.{MODULES[kind]}"} | kept
 
 
 def _renamed(config: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What w is kept small by: the square of its length, or a norm that makes it sparse, with the proximal step that goes with it."""
+"""Sparse norms of w, and dual averaging, a stochastic solver that gives exact zeros.
+
+L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, JMLR 11, 2010.
+"""
 
 from __future__ import annotations
 
@@ -9,54 +12,93 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-Norm = Literal["l2", "l1", "group"]
-NORMS = get_args(Norm)
+from lvmdc.distributions import LinearPrediction, Prediction
+from lvmdc.learners import LatentLearner
+from lvmdc.lightning.alternating import AlternatingModule
+from lvmdc.lightning.optimizers import Steps, mean_length, steps
+
+Norm = Literal["l1", "group"]
+CANCEL = 3  # by how much shorter the subgradient of a batch is than those of its samples, about
+
+
+class SparseModule(AlternatingModule):
+    """Learns (11) with a norm Ω(w) in place of ½‖w‖², Σ|w_kj| (`l1`) or Σ_j ‖w_·j‖ (`group`), for a linear P_w: w has exact zeros.
+
+    w moves by `DualAveraging`, and its average is zero where the last iterate is.
+
+    Args:
+        norm: `l1` drops single numbers of w, `group` drops features for all classes.
+        options: `optimizer_theta`, `scheduler` of its rate, `conditional`, `warmup_epochs`, `patience` and `average` of
+            `AlternatingModule`.
+    """
+
+    def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None, norm: Norm = "l1", **options: Any):
+        if norm not in get_args(Norm):
+            raise ValueError(f"norm must be one of {', '.join(get_args(Norm))}, but it is {norm!r}")
+        if options.get("prediction") or learner.joint is not None:
+            raise ValueError(
+                f"norm={norm!r} is for a linear P_w with one block of weights per class, but prediction= or joint= says otherwise"
+            )
+        if options.get("optimizer_w") is not None:
+            raise ValueError(f"norm={norm!r} moves w by dual averaging, which makes its zeros, but optimizer_w asks for another optimizer")
+        super().__init__(learner, config, **options)
+        if options.get("scheduler") is not None and not self.has_theta:
+            raise ValueError(f"norm={norm!r} moves w by dual averaging, which has no rate, but scheduler would change one")
+        self.norm, self.sparse = norm, True
+
+    def w_norm(self, p_w: Prediction) -> Tensor:
+        """Ω(w), without a derivative: dual averaging takes it by a proximal step."""
+        assert isinstance(p_w, LinearPrediction)
+        return norm_value(self.norm, p_w.w.detach())
+
+    def make_optimizers(self) -> dict[str, Steps]:
+        """For w dual averaging with γ = C R²/(3√d).
+
+        γ is best the length of a subgradient, about C·R for features of length R, over that of w. A sparse w looks at few of the d
+        features, each about R/√d large, and a score that matters is about 1: hence √d/R for w. The subgradients of a batch cancel in part:
+        hence the 3.
+        """
+        c = self.samples.candidates
+        squared = max(mean_length(c, 2) ** 2, 1e-12)
+        gamma = self.learner.C * squared / (CANCEL * c.n_features**0.5)
+        return super().make_optimizers() | {"p_w": steps(DualAveraging(self.p_w.parameters(), self.norm, gamma))}
 
 
 def norm_value(norm: Norm, w: Tensor) -> Tensor:
-    """Ω(w) in float64, for w (K, d): ½‖w‖², Σ|w_kj|, or Σ_j ‖w_·j‖₂, one group for each feature across the classes.
+    """Ω(w) in float64, for w (K, d): Σ|w_kj|, or Σ_j ‖w_·j‖₂, one group for each feature across the classes.
 
     >>> w = torch.tensor([[3.0, 0.0], [4.0, 1.0]])
-    >>> [float(norm_value(norm, w)) for norm in ("l2", "l1", "group")]
-    [13.0, 8.0, 6.0]
+    >>> [float(norm_value(norm, w)) for norm in ("l1", "group")]
+    [8.0, 6.0]
     """
     w = w.double()
-    if norm == "l2":
-        return 0.5 * w.square().sum()
     return w.abs().sum() if norm == "l1" else torch.linalg.vector_norm(w, dim=0).sum()
 
 
 def prox(norm: Norm, w: Tensor, step: float) -> Tensor:
     """argmin_v ½‖v − w‖² + step·Ω(v), for w (K, d).
 
-    `l1` draws every number towards zero by `step`, `group` every column, as a whole, by as much of its length: a shorter one is zero then.
+    `l1` moves every number towards zero by `step`, `group` shortens every column by `step`; what is shorter becomes zero.
 
     >>> prox("group", torch.tensor([[3.0, 0.0], [4.0, 1.0]]), 1.0)
     tensor([[2.4000, 0.0000],
             [3.2000, 0.0000]])
     """
-    if norm == "l2":
-        return w / (1 + step)
     length = w.abs() if norm == "l1" else torch.linalg.vector_norm(w, dim=0, keepdim=True)
     return torch.where(length > step, w * (1 - step / length.clamp(min=torch.finfo(w.dtype).tiny)), 0.0)
-
-
-# Regularised dual averaging: a stochastic solver of objectives with a sparse norm that gives exact zeros.
-#
-# L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, JMLR 11, 2010.
 
 
 class DualAveraging(Optimizer):
     """w_{t+1} = argmin_w ⟨ḡ_t, w⟩ + Ω(w) + γ/(2√t) ‖w‖² for Ω(w) + E[f(w)], g_t a subgradient of f on a batch, ḡ_t their average.
 
     With r = √t/γ it is prox_{rΩ}(−r ḡ_t). A number, or a group, of which ḡ_t is shorter than one is exactly zero, however noisy a single
-    batch is; a proximal subgradient step compares that noise with its threshold. In ḡ_t step s counts as s, so that h* and θ of long ago
-    are forgotten.
+    batch is; a proximal subgradient step compares that noise with its threshold. In ḡ_t step s counts as s, so that an old h* and θ are
+    forgotten.
 
     Args:
         params: matrices of weights (K, d).
         norm: Ω; see `norm_value`.
-        gamma: γ, best about the length of g over that of the optimal w: with less w swings, with more it creeps.
+        gamma: γ, best about the length of g over that of the optimal w: with less w swings, with more it is slow.
 
     >>> w = nn.Parameter(torch.zeros(1, 2))
     >>> optimizer = DualAveraging([w], "l1", gamma=1.0)

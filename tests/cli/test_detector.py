@@ -37,7 +37,7 @@ def run(config, tmp_path_factory):
     """The folder of a finished run, and its results."""
     folder = tmp_path_factory.mktemp("detection é")
     coco = "true" if find_spec("pycocotools") else "false"
-    measures = train(config(*settings(folder, f"solver.coco={coco}", "solver.pseudo_score=0.5")))
+    measures = train(config(*settings(folder, f"module.coco={coco}", "module.pseudo_score=0.5")))
     results = json.loads((folder / "results.json").read_text())
     assert measures == pytest.approx({name: value for name, value in results.items() if name.startswith("test/")})
     return folder, results
@@ -100,7 +100,7 @@ def test_eval_gives_the_numbers_of_the_run(run, config, tmp_path):
     folder, measures = run
     found = evaluate_checkpoint(config("eval", f"ckpt_path='{folder}/checkpoints/last.ckpt'", f"paths.output_dir={tmp_path}"))
     assert found == pytest.approx({k.removeprefix("test/"): v for k, v in measures.items() if k.startswith("test/")}, abs=1e-6)
-    other = config("eval", f"ckpt_path='{folder}'", "overrides=['solver.iou=0.3']", f"paths.output_dir={tmp_path}")  # a run folder
+    other = config("eval", f"ckpt_path='{folder}'", "overrides=['module.iou=0.3']", f"paths.output_dir={tmp_path}")  # a run folder
     assert evaluate_checkpoint(other)["corloc"] >= found["corloc"]
 
 
@@ -142,7 +142,7 @@ def test_a_killed_run_goes_on_with_the_next_class(run, config, tmp_path, caplog)
     with pytest.raises(ValueError, match=r"has not learned the class '7' yet: resume its training first"):
         read_checkpoint(path).model()
     with caplog.at_level(logging.INFO, logger="lvmdc"):
-        resumed = train(config(*settings(tmp_path, f"ckpt_path={tmp_path}", "solver.supervised=false")))
+        resumed = train(config(*settings(tmp_path, f"ckpt_path={tmp_path}", "module.supervised=false")))
     assert resumed["test/ap"] == pytest.approx(measures["test/ap"], abs=1e-6)
     assert not any("supervised" in name for name in json.loads((tmp_path / "results.json").read_text()))
     assert read_checkpoint(path).model().detector.n_classes_ == 3
@@ -157,7 +157,7 @@ def test_a_detector_of_version_0_1_is_resumed(config, tmp_path):
     del content["lvmdc detector"]["learned"]["history"][str(len(digits) - 1)]
     torch.save(content, tmp_path / "old.ckpt")
     words = [f"data.images.{name}={value}" for name, value in saved.config["data"]["images"].items() if name != "_target_"]
-    words += [f"data.fold={saved.config['data']['fold']}", "solver.supervised=false", "method.n_init=1", "method.tol=0.1"]
+    words += [f"data.fold={saved.config['data']['fold']}", "module.supervised=false", "method.n_init=1", "method.tol=0.1"]
     parts = [f"{part}.{name}={value}" for part in ("features", "proposals") for name, value in saved.config[part].items()]
     words += [word.replace(" ", "") for word in parts if "_target_" not in word]
     places = [f"paths.output_dir='{tmp_path}/out'", f"paths.log_dir='{tmp_path}'"]
@@ -172,7 +172,7 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
     """The pseudo-labels of the run as the annotations of another."""
     folder, _ = run
     overrides = ["data=coco_scenes", f"data.images.json_path='{folder}/pseudo_labels.json'", f"data.images.images_dir='{folder}/images'"]
-    overrides += ["method=lsvm", "solver.supervised=false", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
+    overrides += ["method=lsvm", "module.supervised=false", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         measures = train(config("train", "experiment=wsod_digits", *QUIET, *overrides))
     assert 0 <= measures["test/ap"] <= 1
@@ -183,14 +183,14 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
     ("override", "sentence"),
     [
         ("method=supervised", "method=supervised needs ground-truth boxes"),
-        ("solver=stochastic", "these images have several labels each: use solver=detector with them"),
+        ("module=dual", "these images have several labels each: use module=detector with them"),
         ("method.C=-1.0", "C must be a positive number"),
-        ("solver.detector.bias=0.0", "bias must be positive"),
+        ("module.detector.bias=0.0", "bias must be positive"),
         ("data.fraction=1.0", "fraction must lie between 0 and 1"),
         ("proposals=people", "include_truth needs images whose true boxes are known"),
         ("trainer=ddp", "a detector learns on one device, but the trainer, or torchrun, asks for several"),
         ("trainer.accelerator=tpu", "trainer: .*torch_xla"),  # asked for, and not here
-        ("solver.pseudo_score=2.0", r"solver\.pseudo_score must be a probability, or null, but it is 2\.0"),
+        ("module.pseudo_score=2.0", r"module\.pseudo_score must be a probability, or null, but it is 2\.0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(override, sentence, config, tmp_path):
@@ -200,17 +200,17 @@ def test_settings_that_cannot_be_are_refused(override, sentence, config, tmp_pat
 
 @pytest.mark.parametrize(("cost", "expected"), [("balanced", "balanced"), ("3", 3)])
 def test_the_cost_of_a_miss_may_be_a_number_or_a_word(cost, expected, config):
-    cfg = config("train", "experiment=wsod_voc", f"solver.detector.miss_cost={cost}")
-    assert instantiate(checked(cfg).solver.detector).miss_cost == expected
-    assert instantiate(config("train", "experiment=wsod_voc").solver.detector).miss_cost == 2.0
+    cfg = config("train", "experiment=wsod_voc", f"module.detector.miss_cost={cost}")
+    assert instantiate(checked(cfg).module.detector).miss_cost == expected
+    assert instantiate(config("train", "experiment=wsod_voc").module.detector).miss_cost == 2.0
 
 
 def test_data_and_module_must_go_together(config, tmp_path):
     places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
-    with pytest.raises(ValueError, match="several labels each: use solver=detector"):
+    with pytest.raises(ValueError, match="several labels each: use module=detector"):
         train(config("train", "data=digit_scenes", *QUIET, *places))
     with pytest.raises(ValueError, match="a detector needs images, but these data make their candidates themselves"):
-        train(config("train", "data=rotated_digits", "proposals=none", "features=none", "solver=detector", *QUIET, *places))
+        train(config("train", "data=rotated_digits", "proposals=none", "features=none", "module=detector", *QUIET, *places))
 
 
 def test_boxes_are_proposed_for_images_with_several_objects(config, tmp_path, caplog):
@@ -267,7 +267,7 @@ def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path)
         "experiment=wsod_digits",
         "data=folder",
         f"data.images.path='{tmp_path / 'photos é'}'",
-        "solver.supervised=false",
+        "module.supervised=false",
     ]
     others = ["method.n_init=1", "method.tol=0.01", f"paths.output_dir='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path / 'logs'}'"]
     train(config("train", *words, *QUIET, *others))

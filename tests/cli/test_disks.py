@@ -188,7 +188,7 @@ def test_a_detector_on_a_real_full_disk_keeps_its_last_class(script, disk, tmp_p
         "logger=csv",
         "callbacks=checkpoint",
     ]
-    code, words = script("train", *parts, *places, "solver.supervised=false")
+    code, words = script("train", *parts, *places, "module.supervised=false")
     assert code == 1
     assert ".ckpt could not be written, since the disk is full" in words
     (last,) = disk.path.glob("*/runs/*/checkpoints/last.ckpt")

@@ -53,7 +53,7 @@ def test_misspelt_option_is_refused_with_the_nearest_right_name(override, senten
         ("extras.report=perhaps", "extras.report must be true or false, but it is 'perhaps'"),
         ("seed=abc", "seed must be an integer, but it is 'abc'"),
         ("test=perhaps", "test must be true or false, but it is 'perhaps'"),
-        ("solver.iou=wide", r"there is no option 'solver\.iou'"),
+        ("module.iou=wide", r"there is no option 'module\.iou'"),
     ],
 )
 def test_setting_of_another_type_is_refused(override, sentence, config):
@@ -93,8 +93,8 @@ def test_what_an_experiment_sets_for_other_methods_is_left_out_and_said(config, 
 @pytest.mark.slow
 def test_every_shipped_experiment_has_settings_of_the_right_types(config):
     for i, path in enumerate(sorted((ROOT / "configs" / "experiment").glob("*.yaml"))):
-        solver = [] if "wsod" in path.stem else [["solver=stochastic"], ["solver=exact"], []][i % 3]  # none: its own
-        checked(config("train", f"experiment={path.stem}", *solver))
+        module = [] if "wsod" in path.stem else [["module=dual"], ["module=exact"], []][i % 3]  # none: its own
+        checked(config("train", f"experiment={path.stem}", *module))
 
 
 @pytest.mark.parametrize(

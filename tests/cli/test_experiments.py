@@ -45,10 +45,12 @@ def test_every_method_and_every_loss_run(method, loss, config, small, tmp_path):
     assert "test/error" in train(cfg)
 
 
-def test_stochastic_solver_runs_by_its_config(config, small, tmp_path):
+@pytest.mark.parametrize(("module", "method"), [("alternating", "disc"), ("dual", "disc"), ("sparse", "lsvm"), ("soft", "disc_soft")])
+def test_mini_batches_run_by_their_config(module, method, config, small, tmp_path):
     overrides = [
         "experiment=minimal",
-        "solver=stochastic",
+        f"module={module}",
+        f"method={method}",
         "trainer.max_epochs=2",
         f"paths.output_dir={tmp_path}",
         f"paths.log_dir={tmp_path}",

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from PIL import Image
 from processes import Script
 
+from lvmdc.cli.config import checked
 from lvmdc.cli.errors import explain
 from lvmdc.cli.reproduce import RunsFailed, quoted, reproduce
 from lvmdc.reproduction import report, runner

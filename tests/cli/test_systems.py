@@ -8,16 +8,16 @@ import torch
 from lvmdc.cli.evaluate import evaluate_checkpoint
 from lvmdc.cli.train import train
 from lvmdc.distributions import NeuralConditional, NeuralPrediction
+from lvmdc.lightning import AlternatingModule
 from lvmdc.lightning.checkpoint import read_checkpoint
 from lvmdc.lightning.networks import mlp
-from lvmdc.lightning.stochastic import StochasticModule
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*", "ignore::lvmdc.learners.ConvergenceWarning"
 )
 QUICK = ["experiment=minimal", "loss=overlap", "logger=csv", "extras.report=false", "method.tol=0.1", "method.init=central"]
-NETWORKS = ["solver=stochastic", "prediction=mlp", "conditional=mlp", "prediction.hidden=[8]", "conditional.hidden=[6,4]"]
-SPARSE = ["solver=stochastic", "data.batch_size=4", "trainer.max_epochs=60"]
+NETWORKS = ["module=alternating", "prediction=mlp", "conditional=mlp", "prediction.hidden=[8]", "conditional.hidden=[6,4]"]
+SPARSE = ["module=sparse", "data.batch_size=4", "trainer.max_epochs=60"]
 SYSTEMS = {
     "one_slack": ["method.solver=one_slack"],
     "frank_wolfe": ["method.solver=frank_wolfe"],
@@ -27,8 +27,8 @@ SYSTEMS = {
     "chi2": ["kernel_map=chi2"],
     "fourier": ["kernel_map=fourier", "kernel_map.n_components=50"],
     "nystroem": ["kernel_map=nystroem", "kernel_map.n_components=50"],
-    "l1": [*SPARSE, "solver.norm=l1", "method.C=1000"],
-    "group": [*SPARSE, "solver.norm=group", "method.C=100"],
+    "l1": [*SPARSE, "module.norm=l1", "method.C=1000"],
+    "group": [*SPARSE, "module.norm=group", "method.C=100"],
     "mlp": [*NETWORKS, "method.C=100", "trainer.max_epochs=10"],
 }
 
@@ -48,10 +48,10 @@ def test_it_trains_by_its_configuration(system, config, small, tmp_path):
     if system == "mlp":
         checkpoint = tmp_path / "checkpoints" / "last.ckpt"
         model = read_checkpoint(checkpoint).model()
-        assert isinstance(model.pair.p_w, NeuralPrediction)
-        assert isinstance(model.pair.p_theta, NeuralConditional)
-        assert [m.out_features for m in model.pair.p_w.modules() if isinstance(m, torch.nn.Linear)] == [8, 6]
-        assert [m.out_features for m in model.pair.p_theta.modules() if isinstance(m, torch.nn.Linear)] == [6, 4, 6]
+        assert isinstance(model.p_w, NeuralPrediction)
+        assert isinstance(model.p_theta, NeuralConditional)
+        assert [m.out_features for m in model.p_w.modules() if isinstance(m, torch.nn.Linear)] == [8, 6]
+        assert [m.out_features for m in model.p_theta.modules() if isinstance(m, torch.nn.Linear)] == [6, 4, 6]
         found = evaluate_checkpoint(config("eval", f"ckpt_path={checkpoint}", f"paths.output_dir={tmp_path}/eval"))
         assert found["loss"] == pytest.approx(measures["test/loss"])
 
@@ -59,15 +59,12 @@ def test_it_trains_by_its_configuration(system, config, small, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (
-            ["prediction=mlp"],
-            "prediction= asks for a network, which solver=stochastic and end_to_end learn, but the solver is .*ExactModule",
-        ),
-        (["conditional=mlp"], "conditional= asks for a network, which solver=stochastic and end_to_end learn"),
-        (["solver=stochastic", "method=lsvm", "conditional=mlp"], "conditional is the P_θ of DISC, but the learner is LSVM"),
-        (["solver=stochastic", "prediction=mlp", "solver.norm=l1"], "norm='l1' is for a linear P_w"),
-        (["solver=stochastic", "prediction=mlp", "prediction.hidden=[]"], "hidden must name at least one layer"),
-        (["solver=stochastic", "prediction=mlp", "prediction.dropout=1"], r"dropout must lie in \[0, 1\), but it is 1"),
+        (["prediction=mlp"], "prediction= asks for a network, which module=alternating, soft, end_to_end can learn, but .* ExactModule"),
+        (["conditional=mlp"], "conditional= asks for a network, which .*end_to_end, sparse can learn, but the module is ExactModule"),
+        (["module=sparse", "prediction=mlp"], "prediction= asks for a network, .* but the module is SparseModule"),
+        (["module=alternating", "method=lsvm", "conditional=mlp"], "conditional is the P_θ of DISC, but the learner is LSVM"),
+        (["module=alternating", "prediction=mlp", "prediction.hidden=[]"], "hidden must name at least one layer"),
+        (["module=alternating", "prediction=mlp", "prediction.dropout=1"], r"dropout must lie in \[0, 1\), but it is 1"),
     ],
 )
 def test_what_does_not_go_together_is_refused(overrides, message, config, small, tmp_path):
@@ -92,7 +89,7 @@ def test_the_same_seed_makes_the_same_network_and_a_module_is_taken_as_it_is():
 
     made = []
     for seed in (0, 0, 1):
-        module = StochasticModule(DISC(seed=seed), prediction=mlp, conditional=mlp)
+        module = AlternatingModule(DISC(seed=seed), prediction=mlp, conditional=mlp)
         torch.rand(3)  # whatever happened before
         module._make_networks(5, 4, 3)
         made.append(copy.deepcopy(module._networks))
@@ -100,6 +97,6 @@ def test_the_same_seed_makes_the_same_network_and_a_module_is_taken_as_it_is():
     assert not torch.equal(made[0][0][1].weight, made[2][0][1].weight)
     assert made[0][1][1].weight.shape == (64, 4)
     given = mlp(5, 3)
-    module = StochasticModule(DISC(), prediction=given)
+    module = AlternatingModule(DISC(), prediction=given)
     module._make_networks(5, 4, 3)
     assert module._networks[0] is given

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from lvmdc.lightning.dual import box_ascent
+from lvmdc.lightning.dual_steps import box_ascent
 
 
 def problem(seed, m=12, rank=5):

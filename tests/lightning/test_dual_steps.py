@@ -9,8 +9,8 @@ from learners.problems import problem
 from lvmdc import OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.distributions import LinearPrediction
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.lightning.batches import TrainingSet, batch_objective
-from lvmdc.lightning.dual import DualSteps
+from lvmdc.lightning.batches import TrainingSet
+from lvmdc.lightning.dual_steps import DualSteps
 
 C = 5.0
 
@@ -33,10 +33,10 @@ class Training:
     def epoch(self, size=6):
         for index in torch.randperm(len(self.samples)).split(size):
             batch = self.dual.batch(index)
-            self.dual.advance(batch, self.p_w, batch.bound.expected_loss(batch.start.to(self.p_w.w.dtype)))
+            self.dual.advance(batch, self.p_w, batch.loss.expected_loss(batch.start.to(self.p_w.w.dtype)))
 
     def bounds(self):
-        return self.dual.bounds(batch_objective(self.exact, self.p_w, None))
+        return self.dual.bounds(self.p_w, None)
 
 
 @pytest.fixture(params=[OverlapLoss(), ZeroOneLoss()], ids=["overlap", "0/1"])
@@ -46,7 +46,7 @@ def training(request):
 
 
 @pytest.mark.slow
-def test_they_come_to_the_optimum_of_the_exact_solver(training):
+def test_they_reach_the_optimum_of_the_exact_solver(training):
     for _ in range(200):
         training.epoch()
     bounds, _ = training.bounds()
@@ -75,7 +75,7 @@ def test_w_is_that_of_alpha_and_alpha_a_distribution_for_each_sample(training):
     assert float(training.dual.alpha.min()) >= 0
 
 
-def test_another_h_keeps_alpha_a_distribution_and_gives_w_anew(training):
+def test_another_h_keeps_alpha_a_distribution_and_w_follows(training):
     training.epoch()
     c = training.samples.candidates
     assert not training.dual.move(training.samples.known, training.p_w)  # there it is already
@@ -88,7 +88,7 @@ def test_another_h_keeps_alpha_a_distribution_and_gives_w_anew(training):
     torch.testing.assert_close(mass, torch.ones_like(mass), rtol=0, atol=1e-5)
 
 
-def test_what_is_kept_is_all_that_another_needs_to_go_on(training):
+def test_the_state_is_all_that_is_needed_to_continue(training):
     training.epoch()
     training.dual.move(training.samples.candidates.offsets, training.p_w)
     torch.manual_seed(0)

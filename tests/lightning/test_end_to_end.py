@@ -13,10 +13,9 @@ from two_digits import SETTINGS, data_of, small, train
 from lvmdc import DISC, LSVM
 from lvmdc.distributions import LinearPrediction
 from lvmdc.inference import best_of_class
-from lvmdc.lightning import EndToEndModule, StochasticModule
-from lvmdc.lightning.batches import BatchObjective
+from lvmdc.lightning import AlternatingModule, EndToEndModule
+from lvmdc.lightning.end_to_end import check_precision
 from lvmdc.lightning.region_features import Augmentation, RegionFeatures
-from lvmdc.lightning.validation import check_precision
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import CNN, Learned, RegionNetwork
 
@@ -44,7 +43,7 @@ def test_a_frozen_network_is_training_from_extracted_features():
     train(module, data, epochs=25)
     extracted = copy.copy(data)
     extracted.train, extracted.features = module.described(data.train), CNN("small_cnn", "roi", weights=None, stride=8)
-    plain = StochasticModule(DISC(J=0.01, **SETTINGS), dual=False, **own)
+    plain = AlternatingModule(DISC(J=0.01, **SETTINGS), **own)
     train(plain, extracted, epochs=25)
     assert module.history()[-1]["objective"] == pytest.approx(plain.history()[-1]["objective"], rel=0.02)
 
@@ -60,7 +59,7 @@ def test_the_exact_finish_is_the_learners_own_fit_on_the_learned_features():
 
 
 @pytest.mark.parametrize("learner", [DISC(J=0.01, **SETTINGS), LSVM(**SETTINGS)])
-def test_what_is_held_stays_while_w_and_the_network_learn(learner):
+def test_h_star_and_theta_stay_when_held_while_w_and_the_network_learn(learner):
     data = data_of()
     network = small()
     first = RegionFeatures(network).describe((data.setup(), data.train)[1], calibrate=True)
@@ -69,23 +68,16 @@ def test_what_is_held_stays_while_w_and_the_network_learn(learner):
     module = EndToEndModule(
         learner, network=network, hold=True, finish="steps", optimizer_backbone=partial(torch.optim.AdamW, lr=1e-3), average=None
     )
-    seen = []
-    hold_up = BatchObjective.hinge
-
-    def hinge(self, batch, scores, p, warm):
-        seen.append((batch, p, warm))
-        return hold_up(self, batch, scores, p, warm)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchObjective, "hinge", hinge)
-        train(module, data, epochs=2)
+    seen, imputed = [], module.h_star
+    module.h_star = lambda samples, scores: seen.append((samples, imputed(samples, scores))) or seen[-1][1]
+    train(module, data, epochs=2)
     assert torch.equal(module.samples.start.nonzero().flatten(), h.sort().values)
-    assert all(warm for _, _, warm in seen)
-    assert all(int(batch.start.sum()) == len(batch.y) for batch, _, _ in seen)
-    if isinstance(learner, LSVM):  # all mass on h*, which is no longer the best of the learned w everywhere
-        assert all(torch.equal(batch.start.to(p), p) for batch, p, _ in seen)
-    else:
-        torch.testing.assert_close(module.pair.p_theta.theta.detach(), exact.model_.theta.detach().to(module.pair.p_theta.theta))
+    assert seen
+    for batch, held in seen:  # which is no longer the best of the learned w everywhere
+        assert torch.equal(batch.rows[held.nonzero().flatten()], batch.rows[batch.start.nonzero().flatten()])
+        assert int(held.sum()) == len(batch.y)
+    if isinstance(learner, DISC):
+        torch.testing.assert_close(module.p_theta.theta.detach(), exact.model_.theta.detach().to(module.p_theta.theta))
     assert not torch.allclose(module.samples.candidates.features, first.features, atol=1e-2)
 
 
@@ -97,11 +89,11 @@ def test_learning_the_network_lowers_the_objective_below_the_frozen_one():
     data = data_of()
     module = EndToEndModule(DISC(J=0.01, **SETTINGS), network=small(), optimizer_backbone=partial(torch.optim.AdamW, lr=2e-4))
     train(module, data, epochs=12)
-    frozen = DISC(J=0.01, **SETTINGS).fit(StillSees(data).candidates, data.train.y)
+    frozen = DISC(J=0.01, **SETTINGS).fit(Frozen(data).candidates, data.train.y)
     assert module.history()[-1]["objective"] < 0.9 * frozen.objective_
 
 
-class StillSees:
+class Frozen:
     """The training images by the network before it learned."""
 
     def __init__(self, data):

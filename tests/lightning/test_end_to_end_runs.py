@@ -36,26 +36,26 @@ def test_a_run_leaves_images_and_a_checkpoint_that_is_resumed_measured_and_used(
 
 
 def test_the_networks_of_the_configuration_can_be_made(config):
-    cfg = config("train", "experiment=object_detection_cnn", "network=efficientnet_lite0", "data=mammals", "solver.network.grid=2")
-    assert cfg.solver.network.backbone == "efficientnet_lite0"
-    assert cfg.solver.network.grid == 2
-    assert cfg.solver.optimizer_backbone.lr < 1e-3
-    assert cfg.solver.augmentation.flip == 0.5
+    cfg = config("train", "experiment=object_detection_cnn", "network=efficientnet_lite0", "data=mammals", "module.network.grid=2")
+    assert cfg.module.network.backbone == "efficientnet_lite0"
+    assert cfg.module.network.grid == 2
+    assert cfg.module.optimizer_backbone.lr < 1e-3
+    assert cfg.module.augmentation.flip == 0.5
 
 
 def test_precision_and_device_are_the_trainers(config):
     cfg = config("train", "experiment=object_detection_cnn", "trainer=gpu", "trainer.precision=bf16-mixed")
     assert (cfg.trainer.accelerator, cfg.trainer.precision) == ("gpu", "bf16-mixed")
-    assert "device" not in cfg.solver.network
+    assert "device" not in cfg.module.network
 
 
 def test_the_experiment_on_photographs_keeps_what_its_frozen_part_makes_of_them(config, tmp_path):
     """On the embedded images, since the photographs are not ours to give."""
     folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "data=cluttered_digits", "data.images.per_class=3"]
-    windows = ["proposals.size=[28,28]", "solver.network.longer_side=64", "trainer.max_epochs=1", "method.tol=0.05"]
+    windows = ["proposals.size=[28,28]", "module.network.longer_side=64", "trainer.max_epochs=1", "method.tol=0.05"]
     cfg = config("train", "experiment=object_detection_cnn_mammals", "extras.progress=false", "extras.threads=1", *windows, *folder)
-    assert cfg.solver.network.frozen == "blocks.14"
-    assert instantiate(cfg.solver.augmentation, _convert_="all").only_mirrors
+    assert cfg.module.network.frozen == "blocks.14"
+    assert instantiate(cfg.module.augmentation, _convert_="all").only_mirrors
     assert 0 <= train(cfg)["test/loss"] <= 1
 
 
@@ -65,7 +65,7 @@ def test_no_configuration_but_the_trainers_names_a_device():
     assert [path for path in configs.rglob("*.yaml") if path.parent.name != "trainer" and names.search(path.read_text())] == []
 
 
-STEPS = ["solver.begin=steps", "solver.finish=steps", "prediction.hidden=[8]", "conditional.hidden=[6]"]
+STEPS = ["module.begin=steps", "module.finish=steps", "prediction.hidden=[8]", "conditional.hidden=[6]"]
 
 
 def test_networks_for_both_distributions_learn_with_the_one_that_describes(config, tmp_path):
@@ -88,10 +88,10 @@ def test_a_network_that_the_exact_solver_would_have_to_solve_is_refused(network,
 
 
 def test_the_small_network_learns_to_find_digits_that_it_did_not_find_at_first(config, tmp_path):
-    """Places, of which nothing is told: a network whose cells see much beyond a window learns the classes and not the places."""
+    """Without any ground-truth box: a network whose cells see much beyond a window learns the classes and not the places."""
     images = [*(word for word in QUICK if "per_class" not in word), "data.images.per_class=30", "callbacks=none", "extras.report=false"]
     folder = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"]
-    first = train(config("train", *images, *folder, "solver.frozen_epochs=1", "trainer.max_epochs=1"))
+    first = train(config("train", *images, *folder, "module.frozen_epochs=1", "trainer.max_epochs=1"))
     learned = train(config("train", *images, *folder, "trainer.max_epochs=12"))
     assert learned["test/corloc"] > max(first["test/corloc"] + 0.08, 0.8)
     assert learned["test/loss"] < first["test/loss"] - 0.2

@@ -1,4 +1,4 @@
-"""Which steps are taken while a network learns: in turn, at which rates, from what is held, for how many epochs."""
+"""Which steps are taken while a network learns: in which order, at which rates, from which h*, for how many epochs."""
 
 import warnings
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Rates(pl.Callback):
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
         self._before = [torch.cat([p.detach().flatten().clone() for p in part]) for part in self._parts(module)]
-        self._rate = module.steppers[-1].optimizer.param_groups[0]["lr"]
+        self._rate = trainer.optimizers[-1].param_groups[0]["lr"]
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
         after = [torch.cat([p.detach().flatten() for p in part]) for part in self._parts(module)]
@@ -39,7 +39,7 @@ class Rates(pl.Callback):
 
     @staticmethod
     def _parts(module):
-        return list(module.pair.p_w.parameters()), list(module.network.parameters())
+        return list(module.p_w.parameters()), list(module.network.parameters())
 
 
 class StopAfter(pl.Callback):
@@ -83,8 +83,8 @@ def test_the_prior_stays_when_the_network_moves(theta_to_backbone):
     module = EndToEndModule(learner, network=network, finish="steps", theta_to_backbone=theta_to_backbone)
     data = Preferring(cluttered_digits(per_class=5, digits=(0, 4)), WindowGrid(stride=16), Learned(), batch_size=4)
     data.progress, seen = False, []
-    cut = module._cut
-    module._cut = lambda candidates: seen.append(cut(candidates)) or seen[-1]
+    describe = module._describe
+    module._describe = lambda index: seen.append(describe(index)) or seen[-1]
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,7 +96,7 @@ def test_the_prior_stays_when_the_network_moves(theta_to_backbone):
 
 @pytest.mark.parametrize("batch_size", [6, 2])  # of 6 images: one batch an epoch, and three
 @pytest.mark.parametrize("frozen_epochs", [0, 1])
-def test_w_and_the_network_take_turns_over_epochs(batch_size, frozen_epochs):
+def test_w_and_the_network_step_with_every_second_batch_over_epochs(batch_size, frozen_epochs):
     _, watch, _ = learn(batch_size=batch_size, alternate=True, frozen_epochs=frozen_epochs)
     waiting = frozen_epochs * 6 // batch_size
     expected = [(True, False)] * waiting + [(False, True) if i % 2 else (True, False) for i in range(len(watch.moved) - waiting)]
@@ -133,14 +133,14 @@ def test_with_hold_all_the_network_alone_moves_as_if_w_took_steps_of_rate_zero()
 
 def test_a_run_of_all_its_epochs_has_converged_without_a_warning():
     module, _, warned = learn(epochs=2)
-    assert (module.epochs.converged, module.learner.converged_, warned) == (True, True, [])
+    assert (module.convergence.converged, module.learner.converged_, warned) == (True, True, [])
 
 
 @pytest.mark.parametrize(("stop", "done"), [({"callbacks": [StopAfter(1)]}, 1), ({"trainer": {"max_steps": 2}}, 0)])
 def test_a_run_that_is_stopped_early_says_so(stop, done):
     module, _, warned = learn(epochs=10, batch_size=2, **stop)
     assert len(module.history()) == done
-    assert not module.epochs.converged
+    assert not module.convergence.converged
     assert len(warned) == 1
     assert warned[0].startswith(f"learning stopped after {done} of 10 epochs, before rates had come to zero and w and θ were settled")
 
@@ -156,6 +156,6 @@ def test_a_run_that_is_stopped_early_says_so(stop, done):
         ({"hold": "all", "frozen_epochs": 2}, "alternate must be false and frozen_epochs 0, but they are False and 2"),
     ],
 )
-def test_what_would_move_what_is_held_is_refused(settings, message):
+def test_optimizers_of_what_is_held_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         EndToEndModule(DISC(J=0.01, **SETTINGS), network=RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64), **settings)

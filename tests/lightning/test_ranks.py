@@ -31,7 +31,7 @@ EXACT = [
 ]  # fmt: skip
 EPOCHS = 12
 BATCHES = [
-    *SAMPLES, "solver=stochastic", "data.batch_size=4", "loss=overlap", "method.J=0.01", "method.tol=1e-9", f"trainer.max_epochs={EPOCHS}",
+    *SAMPLES, "module=dual", "data.batch_size=4", "loss=overlap", "method.J=0.01", "method.tol=1e-9", f"trainer.max_epochs={EPOCHS}",
     "extras.report=false",
 ]  # fmt: skip
 RANKS = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.strategy.timeout=60"]

@@ -3,9 +3,14 @@
 from pathlib import Path
 
 import pytest
+from three_digits import train
 
+from lvmdc.lightning import DualModule
 from lvmdc.lightning.checkpoint import read_checkpoint
 from lvmdc.lightning.renamed import renamed_config, renamed_words
+from lvmdc.lightning.trusted import construct
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*")
 
 FOLDER = Path(__file__).parent / "version_0_1"
 
@@ -21,6 +26,39 @@ def test_a_checkpoint_of_version_0_1_predicts_as_its_report_says(name, tmp_path)
     assert measures["error"] == pytest.approx(error, abs=0.05)
 
 
+def test_a_training_of_version_0_1_is_resumed(tmp_path):
+    found = read_checkpoint(FOLDER / "stochastic.ckpt")
+    module = construct(found.config["module"] | {"_partial_": True}, "a.ckpt")(learner=found.learner(), config=found.config)
+    assert isinstance(module, DualModule)
+    before = found.learned["history"]
+    train(module, found.data([], str(tmp_path)), epochs=len(before) + 2, ckpt_path=FOLDER / "stochastic.ckpt")
+    assert [row["objective"] for row in module.history()[: len(before)]] == [row["objective"] for row in before]
+    assert len(module.history()) == len(before) + 2
+    assert module.history()[-1]["objective"] <= before[-1]["objective"] + 1e-4  # the dual never falls
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "name"),
+    [
+        ({"dual": None, "norm": "l2", "prediction": {}}, "lvmdc.DISC", "DualModule"),
+        ({"dual": False, "norm": "l2", "patience": 3}, "lvmdc.LSVM", "AlternatingModule"),
+        (
+            {"dual": None, "norm": "l2", "prediction": {"_target_": "lvmdc.lightning.mlp", "_partial_": True}},
+            "lvmdc.DISC",
+            "AlternatingModule",
+        ),
+        ({"dual": None, "norm": "l1", "optimizer_w": None}, "lvmdc.DISC", "SparseModule"),
+        ({"dual": None, "norm": "l2"}, "lvmdc.SoftDISC", "SoftModule"),
+    ],
+)
+def test_each_stochastic_module_of_version_0_1_has_a_successor_that_takes_its_options(options, method, name):
+    old = {"solver": {"_target_": "lvmdc.training.StochasticModule"} | options, "method": {"_target_": method}}
+    found = renamed_config(old)
+    assert found["module"]["_target_"] == f"lvmdc.lightning.{name}"
+    learner = construct(found["method"], "a.ckpt")
+    assert type(construct(found["module"] | {"_partial_": True}, "a.ckpt")(learner=learner)).__name__ == name
+
+
 def test_a_detector_of_version_0_1_predicts(tmp_path):
     found = read_checkpoint(FOLDER / "detector.ckpt").overridden(["data.scenes.noise=0.02"], str(tmp_path))
     data = found.data()
@@ -30,7 +68,7 @@ def test_a_detector_of_version_0_1_predicts(tmp_path):
 
 
 def test_a_configuration_of_today_stays_as_it_is():
-    config = {"solver": {"_target_": "lvmdc.lightning.ExactModule"}, "data": {"images": {"_target_": "lvmdc.vision.datasets.folder"}}}
+    config = {"module": {"_target_": "lvmdc.lightning.ExactModule"}, "data": {"images": {"_target_": "lvmdc.vision.datasets.folder"}}}
     assert renamed_config(config) == config
 
 
@@ -55,9 +93,9 @@ def test_images_of_one_class_each_that_a_detector_learned_from_are_images_today(
         ("data.scenes.n_pictures=4", "data.images.n_images=4"),
         ("data.scenes.images.path='my photos'", "data.images.path='my photos'"),
         ("data=folder_scenes", "data=folder"),
-        ("detection=weak", "solver=detector"),
-        ("detection.detector.bias=2", "solver.detector.bias=2"),
-        ("detection.bound=false", "solver.supervised=false"),
+        ("detection=weak", "module=detector"),
+        ("detection.detector.bias=2", "module.detector.bias=2"),
+        ("detection.bound=false", "module.supervised=false"),
     ],
 )
 def test_an_old_word_of_the_command_line_becomes_the_new_one_with_a_message(old, new, caplog):

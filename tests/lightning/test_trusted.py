@@ -224,13 +224,13 @@ def test_the_configuration_that_an_experiment_keeps_may_be_made_again(experiment
             return {key: later(value) for key, value in node.items()} | ({"_partial_": True} if "_target_" in node else {})
         return [later(value) for value in node] if isinstance(node, list) else node
 
-    for part in ("method", "solver", "data", "proposals", "features"):
+    for part in ("method", "module", "data", "proposals", "features"):
         construct(later(kept[part]), "a.ckpt")
     construct(kept["method"], "a.ckpt").check_parameters()
 
 
 @pytest.mark.parametrize(
-    "overrides", [["solver=exact"], ["solver=stochastic", "prediction=mlp", "trainer.max_epochs=1", "kernel_map=chi2"]]
+    "overrides", [["module=exact"], ["module=alternating", "prediction=mlp", "trainer.max_epochs=1", "kernel_map=chi2"]]
 )
 def test_a_small_training_writes_a_checkpoint_that_loads(overrides, config, small, tmp_path):
     places = [f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", "extras.report=false", "logger=csv", "method.tol=0.5"]

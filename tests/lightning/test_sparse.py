@@ -1,20 +1,22 @@
-"""Dual averaging against convex programs of a general solver, on problems small enough to write every plane down."""
+"""Sparse norms, and dual averaging against convex programs of a general solver on problems small enough to list every plane."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import linprog, minimize
+from three_digits import tiny_data, train
 from torch import nn
 
-from lvmdc import Candidates, Supervised, ZeroOneLoss
+from lvmdc import DISC, LSVM, Candidates, LabelLoss, Supervised, ZeroOneLoss
 from lvmdc.distributions import LinearPrediction
-from lvmdc.lightning.averaged import Pair
-from lvmdc.lightning.batches import BatchObjective, TrainingSet
-from lvmdc.lightning.optimizers import default_for_sparse_w
-from lvmdc.lightning.sparse import DualAveraging, norm_value
+from lvmdc.lightning import SparseModule
+from lvmdc.lightning.averaged import AveragedWeights
+from lvmdc.lightning.batches import TrainingSet
+from lvmdc.lightning.sparse import DualAveraging, norm_value, prox
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*")
 N, H, D, K, C = 24, 3, 10, 3, 10.0
 
 
@@ -67,18 +69,25 @@ def learned(norm, epochs=120, batch=6):
     candidates = Candidates(torch.from_numpy(features.reshape(-1, D)), [H] * N)
     rows = candidates.rows(torch.from_numpy(h))
     start = torch.zeros(N * H, dtype=torch.float64).index_fill(0, rows, 1.0)
-    samples = TrainingSet(candidates, torch.from_numpy(y), ZeroOneLoss(), K, start, rows)
-    pair = Pair(LinearPrediction(torch.zeros(K, D, dtype=torch.float64)), None, decay=8.0, sparse=True)
-    optimizer = default_for_sparse_w(list(pair.p_w.parameters()), candidates, C, norm).optimizer
-    learner, generator = Supervised(ZeroOneLoss(), C=C), torch.Generator().manual_seed(0)
+    module = Untrained(Supervised(ZeroOneLoss(), C=C), norm=norm, warmup_epochs=0)
+    module.samples = TrainingSet(candidates, torch.from_numpy(y), ZeroOneLoss(), K, start, rows)
+    module.weights = AveragedWeights(LinearPrediction(torch.zeros(K, D, dtype=torch.float64)), None, decay=8.0, sparse=True)
+    module.optimizer, generator = module.make_optimizers()["p_w"]["optimizer"], torch.Generator().manual_seed(0)
     for _ in range(epochs):
         for index in torch.randperm(N, generator=generator).split(batch):
-            optimizer.zero_grad()
-            BatchObjective(learner, pair.p_w, None, norm).value(samples.batch(index)).backward()
-            optimizer.step()
-            pair.average()
-    found = pair.prediction()
-    return found.w, BatchObjective(learner, found, None, norm).measure(samples)[0].value
+            module.training_step(index, 0)
+            module.weights.update("p_w")
+    return module.weights.prediction().w, module.measure_objective()[0].value
+
+
+class Untrained(SparseModule):
+    """The steps without a trainer."""
+
+    def manual_backward(self, loss):
+        loss.backward()
+
+    def step_optimizers(self):
+        self.optimizer.step()
 
 
 @pytest.mark.parametrize("norm", ["l1", "group"])
@@ -146,3 +155,51 @@ def test_its_state_makes_it_go_on_as_if_unbroken():
 def test_a_gamma_that_is_not_positive_is_refused():
     with pytest.raises(ValueError, match="gamma must be positive, but it is 0"):
         DualAveraging([nn.Parameter(torch.zeros(1, 1))], "l1", gamma=0.0)
+
+
+@pytest.mark.parametrize("norm", ["l1", "group"])
+@pytest.mark.parametrize("step", [0.1, 1.0, 3.0])
+def test_the_proximal_step_is_the_minimum_of_its_definition(norm, step):
+    w = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3)))
+
+    def definition(v):
+        v = torch.from_numpy(v.reshape(w.shape))
+        return 0.5 * float((v - w).square().sum()) + step * float(norm_value(norm, v))
+
+    # Neither norm is smooth: a search without derivatives, from several places.
+    starts = [w.numpy().ravel(), np.zeros(6), 0.5 * w.numpy().ravel()]
+    options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 20_000, "maxfev": 40_000, "adaptive": True}
+    found = min((minimize(definition, s, method="Nelder-Mead", options=options) for s in starts), key=lambda r: r.fun)
+    mine = prox(norm, w, step)
+    assert definition(mine.numpy()) <= found.fun + 1e-9
+    np.testing.assert_allclose(mine.numpy().ravel(), found.x, atol=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["l1", "group"])
+def test_the_objective_falls_and_exact_zeros_appear(norm):
+    data, module = tiny_data(), SparseModule(LSVM(loss=LabelLoss(), C=100.0, init="central"), norm=norm)
+    train(module, data, epochs=100)
+    last, w = module.history()[-1], module.learned()["coef"]
+    assert last["objective"] < 0.7 * module.convergence.origin
+    assert last["w_norm"] == pytest.approx(float(norm_value(norm, w)))
+    assert last["objective"] == pytest.approx(last["w_norm"] + 100.0 * last["slack"])
+    if norm == "group":
+        assert torch.equal((w == 0).any(dim=0), (w == 0).all(dim=0))  # for all classes or for none
+    assert 0.1 < float((w == 0).double().mean()) < 1.0
+    torch.testing.assert_close(module.learner.coef_, w)
+    assert module.learner.score(data.train.candidates, data.train.y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SparseModule(DISC(), norm="l3"), "norm must be one of l1, group, but it is 'l3'"),
+        (lambda: SparseModule(DISC(), norm="l1", prediction=nn.Linear(2, 3)), "norm='l1' is for a linear P_w"),
+        (lambda: SparseModule(LSVM(), norm="l1", optimizer_w=partial(torch.optim.Adam, lr=0.1)), "optimizer_w asks for another optimizer"),
+        (lambda: SparseModule(LSVM(), norm="group", scheduler=torch.optim.lr_scheduler.ConstantLR), "no rate, but scheduler would"),
+    ],
+)
+def test_unsupported_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,4 +1,4 @@
-"""Learning end to end: what is refused, and that no file names a device."""
+"""Learning end to end: refused settings and data, and no device in any file."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from two_digits import SETTINGS, data_of, small, train
 
 import lvmdc
 from lvmdc import LSVM
-from lvmdc.lightning import EndToEndModule, ExactModule, LatentDataModule, StochasticModule
+from lvmdc.lightning import AlternatingModule, EndToEndModule, ExactModule, LatentDataModule
 from lvmdc.vision.datasets import ImageSet, cluttered_digits
 from lvmdc.vision.features import HOG, Learned
 from lvmdc.vision.proposals.grid import WindowGrid
@@ -42,7 +42,7 @@ def test_an_unreadable_image_stops_learning_at_once_and_is_named(tmp_path):
         ({"prediction": nn.Linear(128, 2)}, "begin and finish must be 'steps' where prediction or conditional is a network"),
     ],
 )
-def test_what_cannot_be_done_is_refused_at_once(settings, message):
+def test_impossible_settings_are_refused_at_once(settings, message):
     with pytest.raises(ValueError, match=message):
         EndToEndModule(LSVM(**SETTINGS), network=small(), **settings)
 
@@ -51,11 +51,11 @@ def test_what_cannot_be_done_is_refused_at_once(settings, message):
     ("make", "features", "message"),
     [
         (lambda: EndToEndModule(LSVM(**SETTINGS), network=small()), HOG(), "the data must have features=learned"),
-        (lambda: StochasticModule(LSVM(**SETTINGS)), Learned(), "features=learned are there to be learned, by solver=end_to_end"),
-        (lambda: ExactModule(LSVM(**SETTINGS)), Learned(), "features=learned are there to be learned, by solver=end_to_end"),
+        (lambda: AlternatingModule(LSVM(**SETTINGS)), Learned(), "features=learned are learned by module=end_to_end"),
+        (lambda: ExactModule(LSVM(**SETTINGS)), Learned(), "features=learned are learned by module=end_to_end"),
     ],
 )
-def test_features_that_would_not_be_looked_at_are_refused(make, features, message):
+def test_features_that_would_not_be_used_are_refused(make, features, message):
     data = LatentDataModule(cluttered_digits(per_class=3, digits=(0, 4)), WindowGrid(stride=16), features, batch_size=4, progress=False)
     with pytest.raises(ValueError, match=message):
         train(make(), data)
@@ -65,6 +65,6 @@ def test_no_device_is_named():
     """In no file that a step goes through."""
     package = Path(lvmdc.__file__).parent
     names = ["vision/features/regions", "vision/features/trunk"]
-    parts = "batches end_to_end module networks optimizers averaged region_features sparse stochastic"
+    parts = "alternating averaged batches end_to_end minibatch module networks optimizers region_features"
     for file in (package / f"{name}.py" for name in names + [f"lightning/{part}" for part in parts.split()]):
         assert not re.search(r"cuda|[\"']cpu[\"']", file.read_text(encoding="utf-8")), file.name

@@ -16,7 +16,7 @@ from torch import nn
 
 from lvmdc import DISC, LSVM, FunctionLoss, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
 from lvmdc.distributed import Shard, divide
-from lvmdc.lightning import EndToEndModule, LatentDataModule, StochasticModule
+from lvmdc.lightning import AlternatingModule, DualModule, EndToEndModule, LatentDataModule, SoftModule, SparseModule
 from lvmdc.lightning.batches import TrainingSet
 from lvmdc.lightning.ranks import RanksStrategy
 from lvmdc.vision.datasets import cluttered_digits
@@ -25,12 +25,12 @@ from lvmdc.vision.proposals.grid import WindowGrid
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lvmdc.learners.ConvergenceWarning")
 EPOCHS, BROKEN = 3, 2  # epochs of a training, and of one that another number of ranks goes on with
-TURNS = {"DISC by turns": (8, 6)}  # the same where w comes first: θ has moved by the sixth
-RESUMED = ["DISC", "DISC by turns", "sparse"]
+BLOCKS = {"DISC by blocks": (8, 6)}  # the same where w comes first: θ has moved by the sixth
+RESUMED = ["DISC", "DISC by blocks", "sparse"]
 
 
 def by_row(y1, h1, y2, h2):
-    """A loss that knows something of every candidate of the whole set."""
+    """A loss that depends on the row of a candidate in the whole set."""
     return torch.where(y1 == y2, (h1.double().sin() - h2.double().sin()).abs() / 2, 1.0)
 
 
@@ -46,25 +46,25 @@ def end_to_end(**settings):
 
 
 CASES = {
-    "DISC": lambda: StochasticModule(DISC(ZeroOneLoss(), C=5.0, J=0.01), dual=False),
-    "DISC by turns": lambda: StochasticModule(DISC(OverlapLoss(), C=0.1, J=0.01, tol=1.0, init="random", cccp="inexact")),
-    "DISC slack": lambda: StochasticModule(DISC(OverlapLoss(), C=5.0, J=0.1, theta_bound="slack", init="uniform"), dual=False),
-    "LSVM": lambda: StochasticModule(LSVM(OverlapLoss(), C=5.0, init="central")),
-    "Supervised": lambda: StochasticModule(Supervised(OverlapLoss(), C=5.0)),
-    "SoftDISC": lambda: StochasticModule(SoftDISC(OverlapLoss(), C=5.0, J=0.01)),
-    "sparse": lambda: StochasticModule(DISC(OverlapLoss(), C=50.0, J=0.1), norm="group"),
-    "networks": lambda: StochasticModule(DISC(C=5.0), prediction=network(0), conditional=network(1)),
+    "DISC": lambda: AlternatingModule(DISC(ZeroOneLoss(), C=5.0, J=0.01)),
+    "DISC by blocks": lambda: DualModule(DISC(OverlapLoss(), C=0.1, J=0.01, tol=1.0, init="random", cccp="inexact")),
+    "DISC slack": lambda: AlternatingModule(DISC(OverlapLoss(), C=5.0, J=0.1, theta_bound="slack", init="uniform")),
+    "LSVM": lambda: DualModule(LSVM(OverlapLoss(), C=5.0, init="central")),
+    "Supervised": lambda: DualModule(Supervised(OverlapLoss(), C=5.0)),
+    "SoftDISC": lambda: SoftModule(SoftDISC(OverlapLoss(), C=5.0, J=0.01)),
+    "sparse": lambda: SparseModule(DISC(OverlapLoss(), C=50.0, J=0.1), norm="group"),
+    "networks": lambda: AlternatingModule(DISC(C=5.0), prediction=network(0), conditional=network(1)),
     "end to end": lambda: end_to_end(begin="steps", finish="steps"),
     "end to end, exact begin": lambda: end_to_end(finish="steps"),
 }
 
 
 def long(name):
-    return TURNS.get(name, (EPOCHS, BROKEN))[0]
+    return BLOCKS.get(name, (EPOCHS, BROKEN))[0]
 
 
 def short(name):
-    return TURNS.get(name, (EPOCHS, BROKEN))[1]
+    return BLOCKS.get(name, (EPOCHS, BROKEN))[1]
 
 
 def data_of(name):
@@ -130,7 +130,7 @@ def assert_same(found, expected):
 def test_two_ranks_learn_by_mini_batches_what_one_process_learns(ranks, name):
     alone, _ = train(name, long(name))
     assert len(alone["rows"]) == long(name)
-    assert name not in TURNS or alone["rows"][-1]["theta_norm"] > 0
+    assert name not in BLOCKS or alone["rows"][-1]["theta_norm"] > 0
     for found in ranks:
         assert_same(found["learned"][name], alone)
 
@@ -161,7 +161,7 @@ def test_the_shares_of_a_batch_make_up_its_mean_whatever_the_number_of_ranks(wor
         every, none = torch.zeros(candidates.n_candidates), torch.full((len(candidates),), -1)
         batch = TrainingSet(candidates, none + 1, FunctionLoss(by_row, latent="row"), 1, every, none).batch(index)
         p = torch.ones(batch.candidates.n_candidates, dtype=torch.float64)
-        return batch.share * float(batch.bound.diversity(p).mean())
+        return batch.share * float(batch.loss.diversity(p).mean())
 
     shards = [Shard(*bounds, rank=r) for r in range(world)]
     parts = [c.part(at.first("samples"), at.samples[at.rank + 1], at) for at in shards]
