@@ -14,7 +14,8 @@ from torch import nn, optim
 # Functions are listed one by one; they read or make data sets, or make a network.
 CONFIGURED = {
     "lvmdc": "DISC EM ILSVM LSVM M3E SoftDISC Supervised CostLoss LabelLoss OverlapLoss ZeroOneLoss ClassBlocks",
-    "lvmdc.lightning": "AlternatingModule DetectorModule DualModule EndToEndModule ExactModule SoftModule SparseModule LatentDataModule mlp",
+    "lvmdc.lightning": "AlternatingModule DetectorModule DualModule EndToEndModule ExactModule LatentDataModule SoftModule SparseModule "
+    "mlp",
     "lvmdc.lightning.region_features": "Augmentation",
     "lvmdc.priors": "CentrePrior ObjectnessPrior ProductPrior",
     "lvmdc.sequences": "MotifMap motif planted_motifs",
