@@ -30,7 +30,7 @@ def test_a_box_is_kept_if_no_better_kept_one_of_its_image_and_class_overlaps_it(
             assert scores.tolist() == sorted(scores.tolist(), reverse=True)
 
 
-def test_at_most_so_many_of_a_image_and_class_are_kept():
+def test_at_most_so_many_of_an_image_and_class_are_kept():
     result = suppressed(random_boxes(1), 0.7, max_boxes=2)
     groups = (result.image * 3 + result.label).unique(return_counts=True)[1]
     assert groups.tolist() == [2] * 12
