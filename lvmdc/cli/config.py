@@ -21,6 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigKeyError, ValidationError
@@ -211,8 +212,9 @@ def checked(cfg: DictConfig) -> DictConfig:
 
 
 def _typed() -> set[str]:
-    """The names that the command line sets."""
-    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    """The names that the command line sets for this run; those of a sweep are for some of its runs."""
+    single = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.RUN
+    words = HydraConfig.get().overrides.task if single else []
     return {word.split("=")[0].lstrip("+~") for word in words}
 
 

@@ -104,7 +104,7 @@ def test_predict_draws_and_lists_images_of_any_mode(finished, config, photograph
         Image.open(output / entry["drawing"]).verify()
 
 
-def test_predict_names_a_image_that_cannot_be_read(finished, config, photographs, tmp_path):
+def test_predict_names_an_image_that_cannot_be_read(finished, config, photographs, tmp_path):
     shutil.copy(photographs / "rgb.png", photographs / "broken.png")
     (photographs / "broken.png").write_bytes((photographs / "rgb.png").read_bytes()[:100])
     cfg = config(

@@ -42,13 +42,13 @@ def test_images_of_one_category_are_taken_with_its_largest_box(tmp_path, caplog)
     assert images.image(0).size == (10, 8)
 
 
-def test_images_lie_beside_the_file_unless_told(tmp_path):
+def test_images_lie_beside_the_file_by_default(tmp_path):
     file, directory = write(tmp_path)
     beside = file.rename(directory / "a.json")
     assert len(coco(beside)) == 2
 
 
-def test_a_image_whose_boxes_have_no_area_is_left_out(tmp_path):
+def test_an_image_whose_boxes_have_no_area_is_left_out(tmp_path):
     assert coco(*write(tmp_path, lambda c: c["annotations"][4].update(bbox=[1, 1, 0, 3]))).names == ["1.png"]
 
 

@@ -21,19 +21,19 @@ def test_every_image_has_the_labels_and_boxes_of_all_its_categories(tmp_path, ca
     assert "4 images, 6 boxes of 2 categories, 1 of them crowds" in caplog.text
 
 
-def test_a_image_is_opened_once_however_many_boxes_it_has(tmp_path, monkeypatch):
+def test_an_image_is_opened_once_however_many_boxes_it_has(tmp_path, monkeypatch):
     places, opened, reading = write(tmp_path), [], Image.open
     monkeypatch.setattr(Image, "open", lambda file, **kinds: opened.append(file) or reading(file, **kinds))
     coco_scenes(*places)
     assert len(opened) == len(set(opened)) == 3  # of the four one has no box
 
 
-def test_a_category_that_only_a_crowd_shows_is_not_told(tmp_path):
+def test_a_category_that_only_a_crowd_shows_is_unknown(tmp_path):
     scenes = coco_scenes(*write(tmp_path, lambda c: c["annotations"][4].update(iscrowd=1)))
     assert scenes.labels[3].tolist() == [0, -1]
 
 
-def test_a_box_without_an_area_tells_what_is_there_and_not_where(tmp_path):
+def test_a_box_without_an_area_says_what_is_there_and_not_where(tmp_path):
     scenes = coco_scenes(*write(tmp_path, lambda c: c["annotations"][2].update(bbox=[1, 1, 0, 3])))
     assert scenes.labels[1].tolist() == [1, 1]
     assert scenes.truth.of_image(1).label.tolist() == [0]

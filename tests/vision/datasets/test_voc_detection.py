@@ -60,7 +60,7 @@ def test_truncated_objects_may_count_as_difficult_ones(devkit, caplog):
         scenes = voc_detection(devkit, truncated="difficult")
     assert scenes.truth.of_image(0).difficult.tolist() == [False, True, False]
     assert scenes.truth.of_image(3).difficult.tolist() == [False, True, False]
-    assert scenes.labels[:, 2].tolist() == [0, 0, -1, 1]  # of the first image's person no more is told
+    assert scenes.labels[:, 2].tolist() == [0, 0, -1, 1]  # of the first image's person nothing more is known
     assert "7 boxes of 3 classes, 3 of them difficult, 2 truncated" in caplog.text
     with pytest.raises(ValueError, match="truncated must be one of keep, difficult, but it is 'drop'"):
         voc_detection(devkit, truncated="drop")

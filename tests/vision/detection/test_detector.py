@@ -62,7 +62,7 @@ def test_the_objective_of_disc_is_that_of_the_slacks_in_the_docstring(miss):
         assert learner.objective_ == pytest.approx(norms + 3.0 * terms.mean(), abs=1e-4)
 
 
-def test_with_one_candidate_a_image_it_is_the_two_class_svm():
+def test_with_one_candidate_per_image_it_is_the_two_class_svm():
     g = torch.Generator().manual_seed(1)
     x, labels = torch.randn(20, 3, generator=g), torch.where(torch.arange(20)[:, None] < 9, 1, -1)
     candidates = Candidates(x, [1] * 20, [[0, 0, 1, 1]] * 20)
@@ -105,7 +105,7 @@ def test_what_is_predicted_is_what_suppression_leaves_of_all_candidates():
     assert len(everything) == 30 * 8 * 3
 
 
-def test_a_label_that_is_not_told_leaves_its_image_out():
+def test_an_unknown_label_leaves_its_image_out():
     candidates, labels, _ = planted()
     unknown = labels.clone()
     unknown[::3, 0] = 0
@@ -116,17 +116,17 @@ def test_a_label_that_is_not_told_leaves_its_image_out():
     assert not torch.allclose(one.coef_[1], other.coef_[1])
 
 
-def test_told_places_make_it_fully_supervised():
+def test_ground_truth_candidates_make_it_fully_supervised():
     candidates, labels, truth = planted(noise=0.8)
     h = ground_truth_candidates(candidates, truth, 3)
     assert torch.equal(h >= 0, labels == 1)
-    told = Detector(LSVM(OverlapLoss(), C=10.0)).fit(candidates, labels, h)
+    trained = Detector(LSVM(OverlapLoss(), C=10.0)).fit(candidates, labels, h)
     y = (labels[:, 0] == 1).long()
-    alone = class_learner(told.learner, miss_cost=2.0)
+    alone = class_learner(trained.learner, miss_cost=2.0)
     supervised = Supervised(**{k: v for k, v in alone.get_params(deep=False).items()})
     used = balanced(labels[:, 0])
     supervised.fit(candidates.subset(used), y[used], torch.where(y == 1, h[:, 0], 0)[used])
-    assert told.learners_[0].objective_ == pytest.approx(supervised.objective_, rel=1e-3)
+    assert trained.learners_[0].objective_ == pytest.approx(supervised.objective_, rel=1e-3)
 
 
 def test_images_without_a_class_are_repeated_until_they_are_as_many():

@@ -41,7 +41,7 @@ def test_the_kind_and_the_format_are_in_the_key(monkeypatch):
 
 def test_labels_and_true_boxes_are_not_in_the_key():
     boxes = np.array([[0.0, 0, 1, 1]] * 3)
-    assert cache_key(images(), WindowGrid(), HOG()) == cache_key(images(y=[1, 1, 0], boxes=boxes), WindowGrid(), HOG())
+    assert cache_key(images(), WindowGrid(), HOG()) == cache_key(images(labels=[1, 1, 0], boxes=boxes), WindowGrid(), HOG())
 
 
 def test_a_changed_file_changes_the_key(tmp_path):
