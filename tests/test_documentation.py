@@ -12,7 +12,8 @@ from lvmdc.cli import config as resolvers
 from lvmdc.cli.reproduce import quoted
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# RESULTS.md is written by a program, with the commands that were typed then.
+PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "RESULTS.md")]
 SCRIPTS = {"train": "train", "eval": "eval", "predict": "predict", "reproduce": "reproduce", "make_proposals": "make_proposals"}
 
 
