@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench clean install
+.PHONY: run test lint bench docs clean install
 
 run: $(READY)  ## environment, install, then train a detector on embedded data
 	$(BIN)/python scripts/train.py experiment=object_detection $(ARGS)
@@ -22,6 +22,9 @@ lint: $(READY)  ## mend what ruff can mend, then check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY)  ## the documentation site, into site/; any warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(READY)  ## speed and growth beside peers, into logs/bench
 	$(BIN)/python benchmarks/all.py
 
@@ -35,4 +38,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:  ## the environment and what tools left behind
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
