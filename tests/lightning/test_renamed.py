@@ -31,8 +31,6 @@ def test_a_training_of_version_0_1_is_resumed(tmp_path):
     found = read_checkpoint(FOLDER / "stochastic.ckpt")
     make = construct(found.config["module"] | {"_partial_": True}, "a.ckpt")
     module = make(learner=found.part("method", LatentLearner), config=found.config)
-        learner=found.part("method", LatentLearner), config=found.config
-    )
     assert isinstance(module, DualModule)
     before = found.learned["history"]
     train(module, found.overridden([], str(tmp_path)).data(), epochs=len(before) + 2, ckpt_path=FOLDER / "stochastic.ckpt")
