@@ -118,12 +118,12 @@ def draw_class(module: DetectorModule, samples: Samples, k: int, size: int = 256
     return contact_sheet(drawn, COLUMNS, meanings=("truth", "predicted"))
 
 
-def surest(found: LabelledBoxes, min_score: float) -> LabelledBoxes:
-    """The boxes whose score is above `min_score`, best first.
+def surest(found: LabelledBoxes, min_score: float, most: int | None = None) -> LabelledBoxes:
+    """The boxes whose score is above `min_score`, best first, `most` of them at most.
 
     >>> surest(LabelledBoxes([0, 0], [0, 1], [[0, 0, 1, 1]] * 2, score=[-1.0, 2.0]), 0.0).label
     tensor([1])
     """
     assert found.score is not None
     order = found.score.argsort(descending=True, stable=True)
-    return found[order[found.score[order] > min_score]]
+    return found[order[found.score[order] > min_score][:most]]

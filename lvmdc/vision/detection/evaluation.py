@@ -105,7 +105,15 @@ def measure(detector: Detector, candidates: Candidates, images: ImageSet, iou: f
 
 
 def supervised(detector: Detector, candidates: Candidates, images: ImageSet) -> Detector:
-    """The same detector trained with ground-truth boxes: the upper bound that weak supervision is compared with."""
+    """The same detector trained with ground-truth boxes: the upper bound that weak supervision is compared with.
+
+    >>> import numpy as np
+    >>> from lvmdc import LSVM
+    >>> c = Candidates(torch.tensor([[0.1], [3.0], [0.0], [0.1]]), [2, 2], [[0, 0, 2, 2], [4, 0, 6, 2]] * 2)
+    >>> images = ImageSet([np.zeros((2, 6), np.uint8)] * 2, ["cat"], boxes=LabelledBoxes([0], [0], [[4, 0, 6, 2]]))
+    >>> supervised(Detector(LSVM(C=10.0)), c, images).locate(c, images.table).box.tolist()
+    [[4.0, 0.0, 6.0, 2.0]]
+    """
     truth, labels = images.truth, images.table
     if truth is None:
         raise ValueError("images must have true boxes to train with, but images.truth is None")

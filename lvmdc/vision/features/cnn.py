@@ -89,6 +89,7 @@ class CNN(Features):
         if contrast is not None and normalise is None:
             raise ValueError("contrast='ring' compares numbers of equal length: it needs normalise, for instance 0")
         self.contrast = contrast
+        self.weights = weights
         self.backbone, self.mode, self.size, self.longer_side, self.grid = backbone, mode, size, longer_side, grid
         usual = SCALES[mode] if normalise is None else LENGTH
         self.scale, self.normalise, self.batch_size = usual if scale is None else scale, normalise, batch_size
