@@ -54,7 +54,7 @@ def measure(path: Path, classes: int) -> Rates:
 
 
 def all_reduce_seconds(numbers: int) -> float:
-    """Of one all-reduce of so many float64 numbers among the ranks, which all call this; 0 for a single rank."""
+    """Of one all-reduce of that many float64 numbers among the ranks, which all call this; 0 for a single rank."""
     if dist.get_world_size() == 1:
         return 0.0
     values = torch.zeros(numbers, dtype=torch.float64)

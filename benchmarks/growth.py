@@ -34,7 +34,7 @@ AXES: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {
     "d": ({"n": 200}, (100, 300, 1_000, 3_000, 10_000)),
     "K": ({"n": 800, "H": 5}, (2, 6, 20, 60, 200)),
 }
-LAST, RANGE = 3, 100  # sizes over which exponents are taken: so many, or down to this share of the largest; below, it is overhead
+LAST, RANGE = 3, 100  # sizes over which exponents are taken: this number, or down to this share of the largest; below, it is overhead
 SHORT, REPEATS = 1.0, 3  # a fit of fewer CPU seconds is repeated
 
 

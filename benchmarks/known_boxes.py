@@ -1,4 +1,4 @@
-"""Test loss over the share of training samples whose box is told: the embedded digits and the mammals, 60/40 by class, five folds.
+"""Test loss over the share of training samples whose box is known: the embedded digits and the mammals, 60/40 by class, five folds.
 
 Boxes are given by `h=`, −1 where they are not; who gets one is drawn once a fold, and who has one keeps it as the share grows. Overlap
 loss, C = 10, J = 0.001 for DISC, one start; with all boxes both are the supervised SVM.
@@ -28,8 +28,8 @@ Curves = dict[tuple[str, str], np.ndarray]  # data, learner → (shares, folds) 
 def known(h: torch.Tensor, share: float, fold: int) -> torch.Tensor:
     """h (n,) with −1 for all but that share of the samples."""
     order = torch.randperm(len(h), generator=torch.Generator().manual_seed(fold))
-    told = order[: round(share * len(h))]
-    return torch.full_like(h, -1).index_copy(0, told, h[told])
+    known = order[: round(share * len(h))]
+    return torch.full_like(h, -1).index_copy(0, known, h[known])
 
 
 def measure(init: str) -> Curves:

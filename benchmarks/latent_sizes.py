@@ -1,7 +1,7 @@
 """How the losses grow with |H|: one sample with 10 to 1,000,000 boxes, as if all boxes of an image were candidates. One core.
 
 Expected loss (7) of every (y, h) for two classes, self-diversity (8) and its gradient in P_θ: the 0/1 loss by its closed form; the overlap
-loss by the double sum in blocks, with a budget of 1 GB, beyond which Δ is computed anew on each of the three uses; and the overlap loss
+loss by the double sum in blocks, with a budget of 1 GB, beyond which Δ is recomputed on each of the three uses; and the overlap loss
 from draws. Memory is the growth of the peak beyond the candidates, each in a process of its own.
 
     python benchmarks/latent_sizes.py [largest exact overlap, 30000] [draws, 100]

@@ -25,7 +25,7 @@ from lvmdc.reporting import Table
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 ROWS = {
     "HOG": ["experiment=object_detection"],
-    "HOG, told the places": ["experiment=object_detection", "method=supervised"],
+    "HOG, ground-truth boxes": ["experiment=object_detection", "method=supervised"],
     "CNN, random weights": ["experiment=object_detection_cnn", "module.frozen_epochs=1", "trainer.max_epochs=1"],
     "CNN, learned": ["experiment=object_detection_cnn"],
 }

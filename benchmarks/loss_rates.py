@@ -26,7 +26,7 @@ NUMBERS = 20_000_000  # of Δ in all samples together
 
 
 class ByTable(OverlapLoss):
-    """The overlap loss as a loss of one's own would be: Δ alone is known of it."""
+    """The overlap loss as a custom loss: only Δ is known."""
 
     def within_class(self, candidates: Candidates, p: torch.Tensor) -> None:
         return None

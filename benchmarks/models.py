@@ -91,7 +91,7 @@ def main() -> None:
         sys.exit(f"{unknown[0]!r} is not one of {', '.join(ROWS)}")
     torch.set_num_threads(1)
     resolvers.register()
-    warnings.filterwarnings("ignore")  # runs that are not at their end after so many epochs
+    warnings.filterwarnings("ignore")  # runs that are not at their end after that many epochs
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     print(f"{'':>32}{'overlap loss %':>16}{'class error %':>16}{'zeros %':>9}{'CPU s':>8}  C, by fold")
     for name in tqdm(names, unit="row"):

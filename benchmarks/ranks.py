@@ -2,7 +2,7 @@
 
 Candidates of 1,024 float16 numbers are written to a temporary folder and mapped, as in memory.py. LSVM and DISC learn by the one-slack
 cutting plane for one outer iteration, in which a convex problem may take a few passes only, over one process and over two of
-torch.distributed (gloo), one thread each: two ranks want two cores that nobody else uses. `seconds` are on the clock, CPU seconds those
+torch.distributed (gloo), one thread each: two ranks need two free cores. `seconds` are on the clock, CPU seconds those
 of the first rank; `reduce s` is the number of its all-reduces, of which most are of one number and one a pass is of K·d, times what one
 takes among ranks that do nothing else. `model` is what cost_model.py makes of the rates of this machine for a pass, those waits included.
 What is not a pass, as maxima, the line search, the θ block and the master problem, is among the seconds too.

@@ -2,8 +2,8 @@
 
 The problems are the first w block of a latent SVM, loss [y≠ŷ] from one random h* for each image, and those of DISC, the 0/1 and the
 overlap loss expected under a uniform P_θ with the same h*; of the mammals published fold 1. Every solver runs from w = 0 to each of a row
-of gaps, anew each time, on one core; a point of a curve is what it took until the gap was proved. A solver is given up when a gap took
-ten times what the quickest needed for the smallest.
+of gaps, from the start each time, on one core; a point of a curve is what it took until the gap was proved. A solver stops when a
+gap took ten times what the quickest needed for the smallest.
 
     python benchmarks/solvers.py [C] [png]
 """

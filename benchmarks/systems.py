@@ -2,7 +2,7 @@
 
 Digits: one division of each of five sets of images, made from seeds that no setting of the package was chosen on (the likelihood start, the
 objectness prior and the values of J below were chosen on seeds 0 and 11 to 24). 36 images a class are learned from, 114 tested on: with
-fewer, methods that differ by a point cannot be told apart. The prior is in P_θ, in EM and in the likelihood start, which all systems share.
+fewer, methods that differ by a point cannot be distinguished. The prior is in P_θ, in EM and in the likelihood start of all systems.
 Mammals: five divisions of the photographs, 60/40 by class, the authors' HOG windows. C, and J of DISC where several are given, are those
 of lowest loss on a quarter of the training part that is held back; then all of it is learned from. With a prior, J says how far P_θ may
 leave it: with a small J it ends at w's own predictions. Test loss and class error in percent, ± over the sets or divisions.

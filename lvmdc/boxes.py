@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torchvision.ops import nms
 
 from lvmdc.arrays import ArrayLike, as_tensor, check_finite
 from lvmdc.segments import segment_ids
@@ -177,6 +176,8 @@ def suppressed(found: LabelledBoxes, overlap: float = 0.3, max_boxes: int | None
         raise ValueError(f"overlap must lie in [0, 1], but it is {overlap}")
     if len(found) == 0:
         return found
+    from torchvision.ops import nms  # here, since it takes as long to import as torch
+
     # torchvision's batched_nms scans all boxes once per group, which is slow for thousands of images.
     group = found.image * (int(found.label.max()) + 1) + found.label
     order = group.argsort(stable=True)
@@ -191,4 +192,6 @@ def distinct(boxes: Tensor, overlap: float, count: int) -> Tensor:
     >>> distinct(torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.0], [2.0, 2.0, 4.0, 4.0]]), overlap=0.5, count=20)
     tensor([0, 2])
     """
+    from torchvision.ops import nms  # here, since it takes as long to import as torch
+
     return nms(boxes, -torch.arange(len(boxes), dtype=boxes.dtype), overlap)[:count]

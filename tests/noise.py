@@ -46,7 +46,7 @@ class Hold(Callback):
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
         deadline = time.monotonic() + 300
         while trainer.current_epoch == 1 and not self.until.exists():
-            assert time.monotonic() < deadline, f"nobody wrote {self.until}"
+            assert time.monotonic() < deadline, f"no test wrote {self.until}"
             time.sleep(0.01)
 
 

@@ -160,7 +160,7 @@ def test_the_first_iteration_of_two_ranks_is_that_of_one_process(ranks, name):
 def test_training_goes_on_over_another_number_of_ranks(ranks, name):
     resumed = CASES[name]()
     resumed.begin(*samples(name))
-    resumed.load_state_dict(ranks[0]["state"][name])  # one process takes up where two were
+    resumed.load_state_dict(ranks[0]["state"][name])  # one process continues what two began
     pairs = [(resumed.step(), ranks[0]["second"][name])]
     alone = one_iteration(name).step()
     pairs += [(found["resumed"][name], alone) for found in ranks]  # and two where one was

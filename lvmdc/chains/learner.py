@@ -57,9 +57,9 @@ def starting_states(init: ChainInit, chains: Chains, n_states: int, seed: int, g
 
 def _clusters(chains: Chains, n_states: int, seed: int, known: Tensor) -> Tensor:
     """(T,) k-means of the sites; a state of which sites are known begins at their mean, the others at sites of which nothing is."""
-    sites, told = chains.features.float().cpu().numpy(), known.cpu().numpy()
-    means = {s: sites[told == s].mean(axis=0) for s in range(n_states) if (told == s).any()}
-    rest = np.unique(sites[told < 0], axis=0)
+    sites, given = chains.features.float().cpu().numpy(), known.cpu().numpy()
+    means = {s: sites[given == s].mean(axis=0) for s in range(n_states) if (given == s).any()}
+    rest = np.unique(sites[given < 0], axis=0)
     free = n_states - len(means)
     if len(means) + len(rest) < n_states or len(rest) < free:
         raise ValueError(f"init='cluster' needs n_states = {n_states} different sites at least; choose init='random'")
@@ -140,7 +140,7 @@ class ChainTraining:
 
 
 class ChainLearner(LatentLearner):
-    """Learns y and the states of the sites from sequences of which y is told: (y(w), h(w)) = argmax w·Ψ(x, y, h) by Viterbi (3).
+    """Learns y and the states of the sites from sequences whose y is known: (y(w), h(w)) = argmax w·Ψ(x, y, h) by Viterbi (3).
 
     As `LatentLearner`, with `Chains` for candidates and a state a site, packed (T,), for h.
 

@@ -50,7 +50,7 @@ class ChainLSVM(ChainLearner):
         return torch.nn.functional.one_hot(h, self.n_states).to(chains.features.dtype) * chains.mask[..., None]
 
 
-# DISC on chains: P_w and P_θ over labelings that nobody could list.
+# DISC on chains: P_w and P_θ over labelings too many to list.
 
 
 class ChainDISC(ChainLearner, BlockLearner):

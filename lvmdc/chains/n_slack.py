@@ -125,7 +125,7 @@ class ChainNSlack(NSlack):
 # CCCP on chains.
 
 ChainRounds = Literal["strict", "eager"]
-# A truth of random states cannot be told from others by any w, so that w = 0 is the best there is. Nothing is gained then, and a gap
+# No w separates a truth of random states from others, so that w = 0 is the best there is. Nothing is gained then, and a gap
 # that is to be small beside the gain never would be: this share of C·ε is small enough.
 SMALLEST = 0.02
 

@@ -98,7 +98,7 @@ class ChainScores:
         self.mask = torch.arange(m, device=unary.device) < self.lengths[:, None]  # (n, m)
         self.even = bool((self.lengths == m).all())
         for name, given, read in (("unary", unary, self.mask), ("pairwise", self.pairwise, ...)):
-            # The sum, which is quick, is finite only if all are; where it is not, it may still have overflown, or be what nobody reads.
+            # The sum, which is quick, is finite only if all are; where it is not, it may still have overflown, or never be read.
             if given is not None and not bool(given.detach().sum().isfinite()) and not bool(given.detach()[read].isfinite().all()):
                 raise ValueError(f"{name} must be finite, but it holds NaN or infinity; a large negative number forbids a state")
 

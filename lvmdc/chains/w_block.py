@@ -18,9 +18,9 @@ from lvmdc.solvers.w_block import Point, StructuredHinge
 
 
 class Labelings(JointFeatureMap):
-    """Numbers labelings as rows, the same one of the same sequence always alike, and is their joint feature map Ψ(x, y, h).
+    """Numbers labelings as rows, the same one of the same sequence with the same number, and is their joint feature map Ψ(x, y, h).
 
-    With it, solvers that know a (y, h) by its class and its packed row work on latent sets that nobody could list.
+    With it, solvers that know a (y, h) by its class and its packed row work on latent sets too large to list.
 
     >>> chains = Chains(torch.tensor([[1.0], [2.0], [4.0]]), [2, 1])
     >>> met = Labelings(chains, ChainMap(2, 1, transitions=False), n_classes=1)

@@ -91,9 +91,9 @@ def measures_table(results: dict[str, dict[str, float]], classes: list[str]) -> 
     """Parts of the data below each other, their measures in percent, the average precision of each class last.
 
     >>> print(measures_table({"test": {"ap": 0.365, "ap/cat": 0.5}}, ["cat"]).text())
-    part      AP  AP cat
-    ----  ------  ------
-    test  36.5 %  50.0 %
+    part        AP    AP cat
+    ------  ------  --------
+    test    36.5 %    50.0 %
     """
     columns = NAMES | {f"ap/{name}": f"AP {name}" for name in classes}
     rows: list[dict[str, object]] = []

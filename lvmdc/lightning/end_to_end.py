@@ -138,7 +138,7 @@ class EndToEndModule(AlternatingModule):
         """How many epochs there will be."""
         epochs = self.trainer.max_epochs
         if epochs is None or epochs < 1:
-            raise ValueError(f"trainer.max_epochs must be at least 1, since the rate falls over so many epochs, but it is {epochs}")
+            raise ValueError(f"trainer.max_epochs must be at least 1, since the rate falls over that many epochs, but it is {epochs}")
         return epochs
 
     def default_for_w(self, w: list[nn.Parameter]) -> Steps:

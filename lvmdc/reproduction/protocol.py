@@ -72,7 +72,7 @@ def check_divisions(divisions: set[Division], y: Tensor, groups: Tensor | None =
     >>> import torch
     >>> check_divisions({Division(fold=0)}, torch.tensor([0, 0, 1]))
     Traceback (most recent call last):
-    ValueError: fold 0: class 1 of y has too few samples to stand in both the training and the test part: 1 samples
+    ValueError: fold 0: class 1 of y has too few samples to be in both the training and the test part: 1 samples
     """
     for division in sorted(divisions, key=lambda d: (d.fold, -1 if d.inner is None else d.inner)):
         try:

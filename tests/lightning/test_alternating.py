@@ -65,11 +65,10 @@ def test_a_step_has_the_gradient_of_13_in_w_and_of_15_or_16_in_theta(loss, theta
         w_value, theta_value, first = 0.5 * (w**2).sum(), 0.5 * learner.J * (theta**2).sum(), 0
         for i, count in enumerate(candidates.counts.tolist()):
             rows = torch.arange(first, first + count)
-            x, y, h = candidates.features[rows], problem.y[i], candidates.latent(rows)
+            x, y = candidates.features[rows], problem.y[i]
             p = torch.softmax(x @ theta[y], 0)
             deltas = [  # (h', h) for every class
-                learner.loss_.delta(y, h.unsqueeze(1), torch.tensor(k), h.unsqueeze(0)).double().expand(count, count)
-                for k in range(problem.n_classes)
+                learner.loss_.delta_at(candidates, y, rows[:, None], torch.tensor(k), rows[None]).double() for k in range(problem.n_classes)
             ]
             scores = torch.stack([x @ w[k] for k in range(problem.n_classes)])  # (K, h)
             expected = torch.stack([p @ delta for delta in deltas])

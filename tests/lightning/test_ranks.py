@@ -166,7 +166,7 @@ def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "needs solver='one_slack' and cccp='exact' or 'inexact'.* but they are 'n_slack' and 'exact'"),
         (["method=em"], "EM learns in one process"),
@@ -174,10 +174,10 @@ def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go
         (["trainer.strategy.timeout=0"], "trainer.strategy.timeout must be positive"),
     ],
 )
-def test_what_cannot_be_learned_over_ranks_is_refused_before_they_start(config, small, tmp_path, words, told):
+def test_what_cannot_be_learned_over_ranks_is_refused_before_they_start(config, small, tmp_path, words, message):
     cfg = config(
         "train", *small, "trainer=ddp", "trainer.accelerator=cpu", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}", *words
     )
-    with pytest.raises(Exception, match=told):
+    with pytest.raises(Exception, match=message):
         train(cfg)
     assert not list(tmp_path.rglob("*.ckpt"))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from three_digits import train
 
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning import DualModule
 from lvmdc.lightning.checkpoint import read_checkpoint
 from lvmdc.lightning.renamed import renamed_config, renamed_words
@@ -28,10 +29,11 @@ def test_a_checkpoint_of_version_0_1_predicts_as_its_report_says(name, tmp_path)
 
 def test_a_training_of_version_0_1_is_resumed(tmp_path):
     found = read_checkpoint(FOLDER / "stochastic.ckpt")
-    module = construct(found.config["module"] | {"_partial_": True}, "a.ckpt")(learner=found.learner(), config=found.config)
+    make = construct(found.config["module"] | {"_partial_": True}, "a.ckpt")
+    module = make(learner=found.part("method", LatentLearner), config=found.config)
     assert isinstance(module, DualModule)
     before = found.learned["history"]
-    train(module, found.data([], str(tmp_path)), epochs=len(before) + 2, ckpt_path=FOLDER / "stochastic.ckpt")
+    train(module, found.overridden([], str(tmp_path)).data(), epochs=len(before) + 2, ckpt_path=FOLDER / "stochastic.ckpt")
     assert [row["objective"] for row in module.history()[: len(before)]] == [row["objective"] for row in before]
     assert len(module.history()) == len(before) + 2
     assert module.history()[-1]["objective"] <= before[-1]["objective"] + 1e-4  # the dual never falls

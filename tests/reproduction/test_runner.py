@@ -11,7 +11,7 @@ from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss, 
 from lvmdc.losses.overlap import box_iou
 from lvmdc.reproduction import Problem, Store, do_runs, execute, plan_runs, runner
 from lvmdc.reproduction.runner import DIED, code_digest, measure
-from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.datasets import ImageSet, cluttered_digits
 
 
 def one(protocol, digits, learner, loss="zero_one", C=1.0):
@@ -103,8 +103,8 @@ def test_problem_comes_back_from_its_file_mapped(digits, samples):
 
 
 def test_images_without_true_boxes_are_refused(digits):
-    images = cluttered_digits(per_class=6)
-    images.boxes = None
+    known = cluttered_digits(per_class=6)
+    images = ImageSet([known.image(i) for i in range(len(known))], known.classes, known.y)
     with pytest.raises(ValueError, match=r"data\.images must have true boxes to measure by, but they have none"):
         Problem.of(images, digits.candidates)
 

@@ -108,11 +108,12 @@ def supervised(detector: Detector, candidates: Candidates, images: ImageSet) -> 
     """The same detector trained with ground-truth boxes: the upper bound that weak supervision is compared with.
 
     >>> import numpy as np
-    >>> from lvmdc import LSVM
-    >>> c = Candidates(torch.tensor([[0.1], [3.0], [0.0], [0.1]]), [2, 2], [[0, 0, 2, 2], [4, 0, 6, 2]] * 2)
-    >>> images = ImageSet([np.zeros((2, 6), np.uint8)] * 2, ["cat"], boxes=LabelledBoxes([0], [0], [[4, 0, 6, 2]]))
-    >>> supervised(Detector(LSVM(C=10.0)), c, images).locate(c, images.table).box.tolist()
-    [[4.0, 0.0, 6.0, 2.0]]
+    >>> from lvmdc import DISC
+    >>> images = ImageSet([np.zeros((4, 8, 3), np.uint8)] * 2, ["cat", "dog"], boxes=LabelledBoxes([0, 1], [0, 1], [[0, 0, 4, 4]] * 2))
+    >>> x = torch.tensor([[3.0, 0.0], [0.0, 0.0], [0.0, 3.0], [0.0, 0.0]])
+    >>> candidates = Candidates(x, [2, 2], [[0, 0, 4, 4], [4, 0, 8, 4]] * 2)
+    >>> supervised(Detector(DISC(C=10.0)), candidates, images).locate(candidates, images.table).box[:, 0]
+    tensor([0., 0.])
     """
     truth, labels = images.truth, images.table
     if truth is None:

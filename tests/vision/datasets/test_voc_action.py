@@ -31,11 +31,11 @@ def test_a_box_may_reach_over_the_edge_by_the_rounding_of_a_pixel(tmp_path):
 
 @pytest.mark.parametrize("year", [2010, 2011, 2012])
 def test_without_actions_in_the_annotations_the_lists_tell_them_by_the_number_of_the_object(tmp_path, year):
-    told = voc_action(write_devkit(tmp_path / "xml", IMAGES, year), year)
+    annotated = voc_action(write_devkit(tmp_path / "xml", IMAGES, year), year)
     listed = voc_action(write_devkit(tmp_path / "lists", IMAGES, year, with_actions=False), year)
-    assert listed.names == told.names
-    assert listed.y.tolist() == told.y.tolist()
-    assert listed.boxes.tolist() == told.boxes.tolist()
+    assert listed.names == annotated.names
+    assert listed.y.tolist() == annotated.y.tolist()
+    assert listed.boxes.tolist() == annotated.boxes.tolist()
 
 
 def test_the_first_year_had_nine_actions(tmp_path):
