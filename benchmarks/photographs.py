@@ -1,4 +1,4 @@
-"""CorLoc and AP of detectors that learn from the labels of photographs, beside every simple guess and the supervised bound.
+"""CorLoc and AP of detectors that learn from the labels of photographs, next to every baseline and the supervised bound.
 
 python benchmarks/photographs.py mammals|photos|FOLDER [--prior photographs] [--divisions 5] [--cache logs/cache] [--ablation]
 
@@ -13,20 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lvmdc.data import folder, mammals
-from lvmdc.data.as_scenes import as_scenes
-from lvmdc.data.pictures import PictureSet
-from lvmdc.detection import ExclusiveDetector, measure, unlearned
-from lvmdc.features import CNN, build_candidates
-from lvmdc.features.with_prior import TrainingImages, with_prior
-from lvmdc.proposals import SelectiveSearch
-from lvmdc.training.detect import supervised_bound
-from lvmdc.training.detection_data import Scenes
 from record import record
 from scipy.stats import ttest_rel
 
 from lvmdc import DISC, EM, ILSVM, LSVM, OverlapLoss
+from lvmdc.lightning import LatentDataModule
+from lvmdc.lightning.data import Samples
 from lvmdc.priors import CentredBoxPrior, CommonObjectPrior, Prior, ProductPrior, SaliencyPrior
+from lvmdc.vision.datasets import folder, mammals
+from lvmdc.vision.detection import ExclusiveDetector, baselines, measure, supervised
+from lvmdc.vision.features import CNN
+from lvmdc.vision.proposals import SelectiveSearch
 
 C = 30.0
 METHODS = {"DISC": DISC, "LSVM": LSVM, "ILSVM": ILSVM, "EM": EM}
@@ -58,38 +55,30 @@ class Photographs:
 
     def __init__(self, name: str, cache: Path):
         data = Path(os.environ.get("LVMDC_DATA", "data"))
-        self.images: PictureSet = mammals(data / "mammals") if name == "mammals" else folder(data / "photos" if name == "photos" else name)
-        self.cache, self.saliency = cache, None
+        self.images = mammals(data / "mammals") if name == "mammals" else folder(data / "photos" if name == "photos" else name)
+        self.cache = cache
 
     def features(self, contrast: str | None) -> CNN:
         return CNN(mode="roi", longer_side=512, normalise=0.0, contrast=contrast, maps_dir=self.cache / "maps")
 
     def prior(self, names: tuple[str, ...]) -> Prior | None:
-        made = {"centred": CentredBoxPrior, "common": lambda: CommonObjectPrior(self.features(None)), "saliency": self._saliency}
+        made = {"centred": CentredBoxPrior, "common": lambda: CommonObjectPrior(self.features(None)), "saliency": SaliencyPrior}
         return ProductPrior(*(made[name]() for name in names)) if names else None
 
-    def division(self, fold: int, contrast: str | None, columns: float, prior: Prior | None) -> tuple[Scenes, Scenes]:
-        scenes = as_scenes(self.images, fold=fold)
-        train, test = ((scenes.division == part).nonzero().flatten() for part in (0, 1))
-        features = self.features(contrast)
-        candidates = build_candidates(scenes, SelectiveSearch(), features, self.cache)
-        if prior is not None:
-            prior.fit(TrainingImages(scenes, train.tolist(), progress=False))
-            candidates = with_prior(scenes, candidates, features, prior, columns, progress=False)
-        return Scenes(scenes.subset(train), candidates.subset(train)), Scenes(scenes.subset(test), candidates.subset(test))
-
-    def _saliency(self) -> Prior:
-        self.saliency = self.saliency or SaliencyPrior()
-        return self.saliency
+    def division(self, fold: int, contrast: str | None, columns: float, prior: Prior | None) -> tuple[Samples, Samples]:
+        settings = {"fold": fold, "cache_dir": self.cache, "prior": prior, "prior_columns": columns, "progress": False}
+        data = LatentDataModule(self.images, SelectiveSearch(), self.features(contrast), **settings)
+        data.setup()
+        return data.train, data.test
 
 
 def detector(method: str) -> ExclusiveDetector:
     return ExclusiveDetector(METHODS[method](loss=OverlapLoss(), C=C), calibration=0, min_score=0.0)
 
 
-def learned(method: str, train: Scenes, test: Scenes) -> dict[str, float]:
+def learned(method: str, train: Samples, test: Samples) -> dict[str, float]:
     began = time.process_time()
-    fitted = detector(method).fit(train.candidates, train.items.labels)
+    fitted = detector(method).fit(train.candidates, train.items.table)
     seconds = time.process_time() - began
     return {"corloc": 0.0, "ap": 0.0} | measure(fitted, test.candidates, test.items) | {"seconds": seconds}
 
@@ -126,11 +115,11 @@ def main() -> None:
             continue
         prior = data.prior(PRIORS[given.prior])
         train, test = data.division(fold, "ring", 0.0, prior)
-        for name, value in unlearned(test.candidates, test.items, prior=prior).items():
+        for name, value in baselines(test.candidates, test.items, prior=prior).items():
             table.setdefault(name, []).append({"corloc": value})
         for method in given.methods:
             table.setdefault(method, []).append(learned(method, train, test))
-        bound = supervised_bound(detector("DISC"), train)
+        bound = supervised(detector("DISC"), train.candidates, train.items)
         table.setdefault("supervised bound", []).append(measure(bound, test.candidates, test.items))
         for name, values in table.items():
             print(line(f"division {fold}: {name}", values[-1:]), flush=True)

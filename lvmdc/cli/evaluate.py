@@ -15,21 +15,20 @@ from lvmdc.cli import errors
 from lvmdc.cli.report import measures_table
 from lvmdc.lightning.checkpoint import Checkpoint, read_checkpoint
 from lvmdc.lightning.detector import DetectorModule
-from lvmdc.lightning.drawing import surest
+from lvmdc.lightning.drawing import surest, usual_boxes
 from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.predictions import SceneRecord, save_scenes
 from lvmdc.storage.files import write_measures
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import SUFFIXES
-from lvmdc.vision.detection import Detector, ExclusiveDetector
+from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import Features
 from lvmdc.vision.features.with_prior import described_with_prior
 from lvmdc.vision.proposals import Proposals
 
 log = logging.getLogger(__name__)
 ALTERNATIVES = 3  # of an image, in predictions.json
-SURE = 0.5  # probability above which a detector of several objects predicts a box
 
 
 def main() -> None:
@@ -80,23 +79,24 @@ def predict_images(cfg: DictConfig) -> Path:
         found = (SceneRecord(name, surest(detector.predict(c), least, most), image) for name, image, c in described())
         path = save_scenes(folder, found, checkpoint.classes)
     else:
-        path = save_predictions(folder, (best(model, name, image, c, cfg.top_k or ALTERNATIVES) for name, image, c in described()))
+        path = save_predictions(
+            folder, (best(model, name, image, c, ALTERNATIVES if cfg.top_k is None else cfg.top_k) for name, image, c in described())
+        )
     log.info("%d images\npredictions  %s", len(files), path)
     return path
 
 
 def shown(detector: Detector, top_k: int | None, min_score: float | None) -> tuple[int | None, float]:
-    """How many boxes per image are predicted, and above which probability; by default the best one where images show one class each, and
-    all above 0.5 where they may show several.
+    """How many boxes per image are predicted, and above which probability; where neither is given, those of `usual_boxes`.
 
-    >>> shown(Detector(), None, None), shown(Detector(), 3, None), shown(ExclusiveDetector(), None, None), shown(Detector(), None, 0.1)
-    ((None, 0.5), (3, 0.0), (1, 0.0), (None, 0.1))
+    >>> shown(Detector(), None, None), shown(Detector(), 3, None), shown(Detector(), None, 0.1)
+    ((None, 0.5), (3, 0.0), (None, 0.1))
     """
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be at least 1, or null, but it is {top_k}")
-    if min_score is not None or top_k is not None:
-        return top_k, 0.0 if min_score is None else min_score
-    return (1, 0.0) if isinstance(detector, ExclusiveDetector) else (None, SURE)
+    if top_k is None and min_score is None:
+        return usual_boxes(detector)
+    return top_k, 0.0 if min_score is None else min_score
 
 
 def best(model: LatentModule, name: str, image: Image.Image, candidates: Candidates, top_k: int) -> Prediction:

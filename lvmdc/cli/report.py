@@ -36,7 +36,7 @@ UNKNOWN = (
 )
 REMEDIES = (
     "Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or\n"
-    "prior=photographs_saliency), proposals=selective_search, or a larger method.C."
+    "prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images."
 )
 NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
 NAMES |= {"ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
@@ -143,7 +143,7 @@ def verdict(results: dict[str, dict[str, float]]) -> str:
     >>> print(verdict({"test": {"corloc": 0.5}, "test_random": {"corloc": 0.1}, "test_centred_box": {"corloc": 0.6}}))
     On the test part the detector (CorLoc 50.0 %) does not beat: centred box (60.0 %).
     Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or
-    prior=photographs_saliency), proposals=selective_search, or a larger method.C.
+    prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images.
     """
     own = results.get("test", {}).get("corloc")
     if own is None:
