@@ -34,7 +34,7 @@ LITERALS = {"null": None, "none": None, "true": True, "false": False}
 log = logging.getLogger(__name__)
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 # What an experiment may set for those of its methods and features that have it; the others leave it out.
-SHARED = {"method": ("J", "cccp"), "features": ("normalise",)}
+SHARED = {"method": ("J", "cccp"), "features": ("normalise", "longer_side", "contrast", "maps_dir")}
 KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
 SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
 
@@ -97,8 +97,8 @@ class Predict(Application):
     ckpt_path: str = MISSING
     input: str = MISSING
     output: str | None = None
-    top_k: int = 3
-    min_score: float = 0.5
+    top_k: int | None = None
+    min_score: float | None = None
 
 
 @dataclass

@@ -15,17 +15,20 @@ from lvmdc.cli import errors
 from lvmdc.cli.report import measures_table
 from lvmdc.lightning.checkpoint import Checkpoint, read_checkpoint
 from lvmdc.lightning.detector import DetectorModule
-from lvmdc.lightning.drawing import surest
+from lvmdc.lightning.drawing import surest, usual_boxes
 from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.predictions import SceneRecord, save_scenes
 from lvmdc.storage.files import write_measures
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import SUFFIXES
+from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import Features
+from lvmdc.vision.features.with_prior import described_with_prior
 from lvmdc.vision.proposals import Proposals
 
 log = logging.getLogger(__name__)
+ALTERNATIVES = 3  # of an image, in predictions.json
 
 
 def main() -> None:
@@ -44,7 +47,8 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     model, data = checkpoint.model(), checkpoint.data()
     model.check_data(data)
     data.setup("test")
-    assert data.test is not None
+    if data.test is None:
+        raise ValueError("the data have no test part, all images were used for training: ask for one by overrides=['data.fraction=0.6']")
     measures = model.measure(data.test)
     path = Path(cfg.paths.output_dir) / "results.json"
     write_measures(path, measures)
@@ -58,6 +62,7 @@ def predict_images(cfg: DictConfig) -> Path:
     model = checkpoint.model()
     check_images(checkpoint)
     proposals, features = checkpoint.part("proposals", Proposals), model.describer(checkpoint.part("features", Features))
+    prior = checkpoint.prior()
     files = find_images(Path(cfg.input))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
     images = ImageSet(files, checkpoint.classes, names=[path.relative_to(base).as_posix() for path in files])
@@ -66,17 +71,32 @@ def predict_images(cfg: DictConfig) -> Path:
         for i, name in enumerate(tqdm(images.names, desc="images", unit="image")):
             image = images.image(i)
             boxes = proposals.boxes(image, name)
-            yield name, image, Candidates(features.describe_named(image, name, boxes), [len(boxes)], boxes)
+            yield name, image, described_with_prior(image, name, boxes, features, prior, checkpoint.prior_columns)
 
     folder = Path(cfg.output or cfg.paths.output_dir)
     if isinstance(model, DetectorModule):
-        detector = model.detector
-        found = (SceneRecord(name, surest(detector.predict(c), cfg.min_score), image) for name, image, c in described())
+        detector, most, least = model.detector, *shown(model.detector, cfg.top_k, cfg.min_score)
+        found = (SceneRecord(name, surest(detector.predict(c), least, most), image) for name, image, c in described())
         path = save_scenes(folder, found, checkpoint.classes)
     else:
-        path = save_predictions(folder, (best(model, name, image, c, cfg.top_k) for name, image, c in described()))
+        path = save_predictions(
+            folder, (best(model, name, image, c, ALTERNATIVES if cfg.top_k is None else cfg.top_k) for name, image, c in described())
+        )
     log.info("%d images\npredictions  %s", len(files), path)
     return path
+
+
+def shown(detector: Detector, top_k: int | None, min_score: float | None) -> tuple[int | None, float]:
+    """How many boxes per image are predicted, and above which probability; where neither is given, those of `usual_boxes`.
+
+    >>> shown(Detector(), None, None), shown(Detector(), 3, None), shown(Detector(), None, 0.1)
+    ((None, 0.5), (3, 0.0), (None, 0.1))
+    """
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1, or null, but it is {top_k}")
+    if top_k is None and min_score is None:
+        return usual_boxes(detector)
+    return top_k, 0.0 if min_score is None else min_score
 
 
 def best(model: LatentModule, name: str, image: Image.Image, candidates: Candidates, top_k: int) -> Prediction:

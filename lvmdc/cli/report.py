@@ -11,14 +11,18 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import TensorBoardLogger
 
+from lvmdc.lightning.data import LatentDataModule
 from lvmdc.lightning.detector import DetectorModule, images_of
 from lvmdc.lightning.drawing import draw_learned, draw_samples
 from lvmdc.lightning.module import LatentModule
+from lvmdc.priors import ProductPrior, SaliencyPrior
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.drawing import png
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import pseudo_labels, save_coco
+from lvmdc.vision.features import CNN, Concatenated
+from lvmdc.vision.proposals import JitteredBoxes
 
 log = logging.getLogger(__name__)
 SHOWN = 24  # images of the test part in the report
@@ -26,18 +30,27 @@ SHEET = 1024  # pixels across of all of them on one sheet: four of the usual siz
 COLUMNS = 6  # scenes in a row of a sheet
 PER_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
 SURE = 0.5  # probability above which a box is drawn
+UNKNOWN = (
+    "No true boxes of test images are known, so how well objects are found cannot be measured: look at the images in the report.\n"
+    "A table of boxes (for instance boxes.csv next to the class folders) would measure it."
+)
+REMEDIES = (
+    "Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or\n"
+    "prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images."
+)
 NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
 NAMES |= {"ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 PARTS |= {f"{part}_supervised": f"{name}, ground-truth boxes" for part, name in PARTS.items()}
-PARTS |= {"test_central": "test, most central candidate", "test_random": "test, random candidate"}
+BASELINES = {"central": "most central candidate", "random": "random candidate", "centred_box": "centred box"}
+BASELINES |= {"prior": "most probable candidate by the prior"}
 
 
 def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float], folder: Path, cfg: DictConfig) -> None:
     """Say and show how it went. `measures` are those of the test part, as Lightning logged them."""
     if not module.history():
         return
-    results = all_results(module, measures)  # of all ranks
+    results = {part: values for part, values in all_results(module, measures).items() if values}  # of all ranks
     if not trainer.is_global_zero:
         return
     table = measures_table(results, module.classes)
@@ -52,7 +65,10 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
         write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board])
-    log.info("\n%s\n", table.text())
+    if results:
+        log.info("\n%s\n", table.text())
+    if isinstance(module, DetectorModule):
+        log.info("%s", verdict(results))
     log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
     log.info("run folder  %s", folder)
     places = {"report": "report.html", "images": "images", "checkpoint": "checkpoints/last.ckpt", "boxes found": "pseudo_labels.json"}
@@ -82,8 +98,62 @@ def measures_table(results: dict[str, dict[str, float]], classes: list[str]) -> 
     columns = NAMES | {f"ap/{name}": f"AP {name}" for name in classes}
     rows: list[dict[str, object]] = []
     for part, values in results.items():
-        rows.append({"part": PARTS[part]} | {columns[name]: values[name] for name in columns if name in values})
+        rows.append({"part": part_name(part)} | {columns[name]: values[name] for name in columns if name in values})
     return results_table(rows, percent=set(columns.values()) & {name for row in rows for name in row})
+
+
+def part_name(part: str) -> str:
+    """A part of the data and what was measured on it, in words.
+
+    >>> part_name("test_random"), part_name("test_common_object_prior")
+    ('test, random candidate', 'test, common object prior alone')
+    """
+    return PARTS.get(part) or f"test, {baseline_name(part.removeprefix('test_'))}"
+
+
+def baseline_name(name: str) -> str:
+    """A baseline in words; the parts of a prior are called after their classes."""
+    return BASELINES.get(name) or f"{name.replace('_', ' ')} alone"
+
+
+def supervision(data: LatentDataModule) -> str:
+    """What a detector learns from besides the pixels, and what its networks were trained on.
+
+    >>> from lvmdc.vision.datasets import digit_scenes
+    >>> from lvmdc.vision.features import HOG
+    >>> from lvmdc.vision.proposals import WindowGrid
+    >>> supervision(LatentDataModule(digit_scenes(n_images=30), WindowGrid(), HOG()))
+    'labels of 18 images'
+    """
+    found = [f"labels of {len(data.division()[0])} images"]
+    if isinstance(data.proposals, JitteredBoxes):
+        found.append("true boxes, from which proposals are made")
+    parts = [data.features, *(data.features.parts.values() if isinstance(data.features, Concatenated) else ())]
+    for weights in dict.fromkeys(part.weights for part in parts if isinstance(part, CNN) and part.weights is not None):
+        found.append("a classifier trained on ImageNet" if weights == "default" else f"a network with the weights {weights}")
+    priors = data.prior.priors if isinstance(data.prior, ProductPrior) else [data.prior]
+    if any(isinstance(prior, SaliencyPrior) for prior in priors):
+        found.append("a saliency network trained on masks")
+    return "; ".join(found)
+
+
+def verdict(results: dict[str, dict[str, float]]) -> str:
+    """Which baselines a detector does not beat on the test part and what to try, or why that cannot be measured.
+
+    >>> print(verdict({"test": {"corloc": 0.5}, "test_random": {"corloc": 0.1}, "test_centred_box": {"corloc": 0.6}}))
+    On the test part the detector (CorLoc 50.0 %) does not beat: centred box (60.0 %).
+    Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or
+    prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images.
+    """
+    own = results.get("test", {}).get("corloc")
+    if own is None:
+        return UNKNOWN
+    guesses = {name.removeprefix("test_"): values["corloc"] for name, values in results.items() if name.startswith("test_")}
+    guesses.pop("supervised", None)
+    better = [f"{baseline_name(name)} ({100 * value:.1f} %)" for name, value in guesses.items() if value >= own]
+    if better:
+        return f"On the test part the detector (CorLoc {100 * own:.1f} %) does not beat: {'; '.join(better)}.\n{REMEDIES}"
+    return f"On the test part the detector beats every baseline: CorLoc {100 * own:.1f} %."
 
 
 def settings_of(cfg: DictConfig) -> dict[str, str]:
@@ -113,10 +183,10 @@ def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures:
 
 
 def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
-    test, train = module.data.test, module.data.train
-    assert test is not None
+    train = module.data.train
     assert train is not None
-    learned, drawn = draw_learned(module, train), draw_samples(module, test, SHOWN)
+    part, shown = ("training", train) if module.data.test is None else ("test", module.data.test)
+    learned, drawn = draw_learned(module, train), draw_samples(module, shown, SHOWN)
     names = SafeNames(".png")
     for caption, image in drawn:
         write_atomically(folder / names.path(caption.split(":")[0]), png(image))
@@ -128,7 +198,7 @@ def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
             for i, (_, image) in enumerate(drawn):
-                logger.experiment.add_image(f"test/{i}", np.asarray(image), 0, dataformats="HWC")
+                logger.experiment.add_image(f"{part}/{i}", np.asarray(image), 0, dataformats="HWC")
     return learned + drawn
 
 

@@ -19,11 +19,12 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from lvmdc.cli import errors
 from lvmdc.cli.config import checked
-from lvmdc.cli.report import finish
+from lvmdc.cli.report import finish, supervision
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.callbacks import ResumeHint
 from lvmdc.lightning.checkpoint import AtomicCheckpointIO, Checkpoint, read_checkpoint
 from lvmdc.lightning.data import LatentDataModule
+from lvmdc.lightning.detector import DetectorModule
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.lightning.ranks import LostRankError, is_lost, this_rank
 from lvmdc.reporting.record import command_line, write_record
@@ -69,7 +70,11 @@ def train(cfg: DictConfig) -> dict[str, float]:
         checkpoint.check_fits(data.classes)
     log.info("%s", describe(data, cfg))
     log.info("%s, %s", learner, type(module).__name__)
+    if isinstance(module, DetectorModule):
+        log.info("supervision used: %s", supervision(data))
     if not cfg.train:
+        if not data.has_test:
+            raise ValueError("train=false measures on the test part, but the data have none; ask for one by data.fraction=0.6")
         if checkpoint is None:
             raise ValueError("train=false needs something that was learned before: ckpt_path=…")
         module.load_learned(checkpoint.learned)
@@ -84,7 +89,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         if cfg.train:
             fit(trainer, module, data, checkpoint)
         measures: dict[str, float] = {}
-        if cfg.test:
+        if cfg.test and data.has_test:
             measures = {k: float(v) for k, v in trainer.test(module, datamodule=data, verbose=False)[0].items()}
         finish(trainer, module, measures, folder, cfg)
     except RuntimeError as error:

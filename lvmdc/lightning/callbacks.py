@@ -17,6 +17,7 @@ from lvmdc.lightning.detector import DetectorModule
 from lvmdc.lightning.drawing import draw_class, draw_samples
 from lvmdc.lightning.module import LatentModule
 from lvmdc.lightning.ranks import RanksStrategy, is_lost
+from lvmdc.vision.detection import ExclusiveDetector
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +49,11 @@ class Images(Callback):
             return
         train, step = pl_module.data.train, trainer.current_epoch
         assert train is not None
-        if isinstance(pl_module, DetectorModule):  # the class of this epoch, the last that was learned
-            k = list(pl_module.detector.history_)[-1]
-            for board in boards:
-                board.add_image(f"train/{pl_module.classes[k]}", np.asarray(draw_class(pl_module, train, k)), k, dataformats="HWC")
+        if isinstance(pl_module, DetectorModule):  # the class of this epoch, the last that was learned, or all of them
+            learned = list(pl_module.detector.history_)
+            for k in learned if isinstance(pl_module.detector, ExclusiveDetector) else learned[-1:]:
+                for board in boards:
+                    board.add_image(f"train/{pl_module.classes[k]}", np.asarray(draw_class(pl_module, train, k)), k, dataformats="HWC")
             return
         if trainer.current_epoch % self.every_n_epochs and not trainer.should_stop:
             return

@@ -21,6 +21,7 @@ from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.lightning.renamed import renamed_config, renamed_words
 from lvmdc.lightning.trusted import DEPTH, check_plain, construct
 from lvmdc.losses import Loss
+from lvmdc.priors import Prior
 from lvmdc.storage.arrays import AGAIN, add_checksum, check_parts, verify_checksum
 from lvmdc.storage.files import replacing
 
@@ -39,6 +40,7 @@ class Checkpoint:
     classes: list[str]
     learned: dict[str, Any]
     resumes: bool = True  # whether Lightning can go on from it; a detector of version 0.1 has only what was learned
+    maps_dir: str | None = None  # where features that keep their maps keep them; what the file says is ignored
 
     def overridden(self, overrides: list[str], cache_dir: str | None = None) -> Checkpoint:
         """The same with overrides of its configuration from the command line, such as `data.fold=2`; candidates are kept in `cache_dir`."""
@@ -48,12 +50,12 @@ class Checkpoint:
             config: dict[str, Any] = OmegaConf.to_container(both, resolve=True)  # type: ignore[assignment]
             if "cache_dir" in config["data"] and not any(word.startswith("data.cache_dir=") for word in words):
                 config["data"]["cache_dir"] = cache_dir
-        return replace(self, config=config)
+        return replace(self, config=config, maps_dir=None if cache_dir is None else f"{cache_dir}/maps")
 
     def part(self, name: str, kind: type) -> Any:
         """What a part of its configuration describes, such as its proposals; refused if it is of another kind."""
         with self.named_errors():
-            config = self.config[name]
+            config = _placed(self.config[name], self.maps_dir)
         made = construct(config, f"ckpt_path: {self.path}")
         with self.named_errors():
             _check_kind(name, made, kind)
@@ -74,6 +76,24 @@ class Checkpoint:
             model.load_learned(self.learned)
             model.check_ready()
         return model
+
+    def prior(self) -> Prior | None:
+        """The prior as it was fitted; None where there was none."""
+        with self.named_errors():
+            config = _placed(self.config["data"].get("prior") or None, self.maps_dir)
+        if config is None:
+            return None
+        made: Prior = construct(config, f"ckpt_path: {self.path}")
+        with self.named_errors():
+            _check_kind("prior", made, Prior)
+            made.load_state_dict(self.learned.get("prior", {}))
+        return made
+
+    @property
+    def prior_columns(self) -> float:
+        """The factor on the columns of the prior."""
+        with self.named_errors():
+            return float(self.config["data"].get("prior_columns", 0.0))
 
     def data(self) -> LatentDataModule:
         """The data that it was learned from, or others by `overridden`."""
@@ -224,6 +244,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             super().save_checkpoint(checkpoint, path, storage_options)
         else:
             write_content(path, checkpoint)
+
+
+def _placed(config: Any, maps_dir: str | None) -> Any:
+    """A configuration whose features keep their maps in `maps_dir`, if they keep any."""
+    if isinstance(config, dict):
+        return {key: maps_dir if key == "maps_dir" and value is not None else _placed(value, maps_dir) for key, value in config.items()}
+    return [_placed(value, maps_dir) for value in config] if isinstance(config, list) else config
 
 
 def _check_kind(name: str, made: Any, kind: type) -> None:

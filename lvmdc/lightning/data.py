@@ -6,6 +6,10 @@ What is random in an epoch depends on the epoch alone: a resumed run sees the sa
 from __future__ import annotations
 
 import logging
+import math
+import resource
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,19 +21,25 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from lvmdc import distributed
+from lvmdc.boxes import box_area
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
+from lvmdc.segments import segment_max
 from lvmdc.vision import metrics
 from lvmdc.vision.datasets.images import ImageSet, split_at_random
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.features.kernel_map import KernelMap
 from lvmdc.vision.features.regions import Learned
+from lvmdc.vision.features.with_prior import TrainingImages, with_prior
 from lvmdc.vision.metrics import true_candidate
 from lvmdc.vision.proposals.base import Proposals
 
 log = logging.getLogger(__name__)
+FRACTION = 0.6  # of every class trains
+LEAST_RECALL = 0.8  # of the true boxes, below which a warning says so
+LEAST_SHARE = 0.25  # of an image that its largest candidate covers, below which a warning says so
 
 
 class ShuffledBatches(Sampler[list[int]]):
@@ -100,12 +110,15 @@ class LatentDataModule(pl.LightningDataModule):
         features: what they look like.
         samples: in place of these three, a data set that makes its candidates itself. Where it came divided, `fold`, `fraction` and
             `split_seed` divide only its training part, for validation.
-        fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests.
+        fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests. None:
+            0.6, but all of them train where the data are images without true boxes, since nothing can be measured on them.
         split: a file with the divisions that were published with the data (see `published_split`), of which `fold` chooses one.
         val_fraction: share of the training part that is held out for validation; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
         kernel_map: an explicit map of a kernel, fitted on the training part, in front of both distributions.
-        prior: what is known of h from the image alone; with images only.
+        prior: what is known of h from the image alone; with images only. It is fitted on the training part, and the boxes that it suggests
+            become candidates.
+        prior_columns: factor on what the prior knows of each box (`Prior.columns`), which is added to the features; 0: nothing is added.
         batch_size: samples in a mini-batch, of all ranks together; None: all of them at once, as the exact solver needs.
     """
 
@@ -115,7 +128,7 @@ class LatentDataModule(pl.LightningDataModule):
         proposals: Proposals | Callable[[ImageSet], Proposals] | None = None,
         features: Features | None = None,
         fold: int = 0,
-        fraction: float = 0.6,
+        fraction: float | None = FRACTION,
         split_seed: int = 0,
         val_fraction: float = 0.0,
         cache_dir: str | Path | None = None,
@@ -125,6 +138,7 @@ class LatentDataModule(pl.LightningDataModule):
         split: str | Path | None = None,
         kernel_map: KernelMap | None = None,
         prior: Prior | None = None,
+        prior_columns: float = 0.0,
     ):
         super().__init__()
         if not 0 <= val_fraction < 1:
@@ -135,6 +149,9 @@ class LatentDataModule(pl.LightningDataModule):
         self.prior = prior or None  # an empty group of the configuration means none
         if self.prior is not None and samples is not None:
             raise ValueError("prior is computed from images, but the data are samples, which have none; use prior=none")
+        if prior_columns > 0 and self.prior is None:
+            raise ValueError(f"prior_columns={prior_columns:g} needs a prior, such as prior=photographs, but there is none")
+        self.prior_columns = prior_columns
         self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
         if images is not None and proposals is not None and features is not None:
             self.images, self.features = images, features
@@ -164,38 +181,45 @@ class LatentDataModule(pl.LightningDataModule):
 
     def division(self) -> tuple[Tensor, Tensor]:
         """The training and the test part: as they were published, or else at random."""
-        items = self.items
+        items, fraction = self.items, FRACTION if self.fraction is None else self.fraction
         if self.split is not None:
             return published_split(self.split, self.fold, items.names)
         if isinstance(items, ImageSet):
-            return items.split(self.fraction, self.fold, self.split_seed)
+            if self.fraction is None and items.truth is None and items.division is None:
+                return torch.arange(len(items)), torch.arange(0)
+            return items.split(fraction, self.fold, self.split_seed)
         if items.division is not None:
             return items.division
-        return split_by_class(items.y, self.fraction, self.fold, self.split_seed, items.groups)
+        return split_by_class(items.y, fraction, self.fold, self.split_seed, items.groups)
+
+    @property
+    def has_test(self) -> bool:
+        """Whether some of the data are for testing."""
+        return len(self.division()[1]) > 0
 
     def setup(self, stage: str | None = None) -> None:
         """The candidates of everything, and the division into parts; once, whatever the stage."""
         if self.train is not None:
             return
-        every = (
-            self._of_images() if self.samples is None else Samples(self.samples, self.samples.candidates(), self.samples.y, self.samples.h)
-        )
         train, test = self.division()
         held_out = train[:0]
         if self.val_fraction > 0:
-            keep, out = self._held_out(every, train)
+            keep, out = self._held_out(train)
             train, held_out = train[keep], train[out]
+        direct = self.samples
+        every = self._of_images(train) if direct is None else Samples(direct, direct.candidates(), direct.y, direct.h)
         if self.kernel_map is not None:
             self.kernel_map.fit(every.candidates.subset(train))  # and on nothing else
-        self.test = self._own(every, test, "test")
+        self.test = self._own(every, test, "test") if len(test) else None
         self.val = self._own(every, held_out, "validation") if len(held_out) else None
         self.train = self._own_training(every, train)
 
-    def _held_out(self, every: Samples, train: Tensor) -> tuple[Tensor, Tensor]:
+    def _held_out(self, train: Tensor) -> tuple[Tensor, Tensor]:
         """Which of the training samples stay, and which validate."""
         parts = (1 - self.val_fraction, self.fold, self.split_seed + 1)
         if self.one_class:
-            return split_by_class(every.y[train], *parts, None if every.items.groups is None else every.items.groups[train])
+            items = self.items
+            return split_by_class(items.y[train], *parts, None if items.groups is None else items.groups[train])
         return split_at_random(len(train), *parts)
 
     @property
@@ -222,16 +246,34 @@ class LatentDataModule(pl.LightningDataModule):
     def _mapped(self, samples: Samples) -> Samples:
         return samples if self.kernel_map is None else replace(samples, candidates=self.kernel_map(samples.candidates))
 
-    def _of_images(self) -> Samples:
-        """From the cache, where it has them."""
-        images = self.images
-        candidates = build_candidates(images, self.proposals, self.features, self.cache_dir, self.progress, self.prior)
-        truth, found = images.truth, ""
-        if truth is not None and bool((~truth.difficult).any()):
-            found = f", {100 * metrics.box_recall(candidates, truth):.1f} % of the true boxes found at IoU 0.5"
-        log.info("proposals: %.1f boxes per image%s", candidates.n_candidates / len(candidates), found)
+    def _of_images(self, train: Tensor) -> Samples:
+        """From the cache, where it has them. A prior that is not fixed is fitted on the images `train`, and its boxes are added."""
+        images, prior, began = self.images, self.prior, time.perf_counter()
+        fixed = prior is None or (prior.fixed and self.prior_columns == 0)
+        parts = (images, self.proposals, self.features, self.cache_dir, self.progress)
+        candidates = build_candidates(*parts, prior if fixed else None)
+        if prior is not None and not fixed:
+            prior.fit(TrainingImages(images, train.tolist(), self.progress))
+            candidates = with_prior(images, candidates, self.features, prior, self.prior_columns, self.progress)
+        log.info("proposals: %.1f boxes per image%s", candidates.n_candidates / len(candidates), self._reach(candidates))
+        seconds = (time.perf_counter() - began) / len(candidates)
+        log.info("candidates took %.2f s per image; peak memory so far %.1f GB", seconds, peak_memory() / 1e9)
         h = None if images.boxes is None else true_candidate(candidates, images.boxes)[0]
         return Samples(images, candidates, images.labels, h)
+
+    def _reach(self, candidates: Candidates) -> str:
+        """How many of the true boxes the candidates find, where they are known; a warning where candidates are too few or too small."""
+        truth, remedy = self.images.truth, "use proposals=selective_search, or windows of the objects' sizes"
+        if truth is not None and bool((~truth.difficult).any()):
+            recall = metrics.box_recall(candidates, truth)
+            if recall < LEAST_RECALL:
+                log.warning("proposals find only %.1f %% of the true boxes, and the others cannot be predicted: %s", 100 * recall, remedy)
+            return f", {100 * recall:.1f} % of the true boxes found at IoU 0.5"
+        share = largest_share(self.images, candidates)
+        if share < LEAST_SHARE:
+            reason = "of its image (median), so that larger objects cannot be found"
+            log.warning("the largest proposal covers %.1f %% %s: %s", 100 * share, reason, remedy)
+        return ""
 
     def train_dataloader(self) -> DataLoader:
         """Indices into the training samples of all ranks: those of a mini-batch, or all of them."""
@@ -250,3 +292,26 @@ class LatentDataModule(pl.LightningDataModule):
         """The whole test part as one batch of indices."""
         assert self.test is not None
         return DataLoader([torch.arange(len(self.test))], batch_size=None)  # type: ignore[arg-type]
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes.
+
+    >>> peak_memory() > 1e6
+    True
+    """
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most  # Linux counts in kilobytes
+
+
+def largest_share(images: ImageSet, candidates: Candidates) -> float:
+    """The share of its image that the largest candidate covers, the median over the images.
+
+    >>> c = Candidates(torch.zeros(2, 1), [2], boxes=[[0, 0, 2, 2], [0, 0, 4, 2]])
+    >>> largest_share(ImageSet([np.zeros((4, 4), np.uint8)], ["cat"]), c)
+    0.5
+    """
+    assert candidates.boxes is not None
+    area = segment_max(box_area(candidates.boxes), candidates.counts)
+    whole = torch.tensor([math.prod(images.size(i)) for i in range(len(images))], dtype=area.dtype)
+    return float((area / whole).median())

@@ -13,11 +13,13 @@ from lvmdc.learners import LatentLearner, Supervised
 from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.detection import Detector, baselines, measure, supervised
+from lvmdc.vision.detection import Detector, ExclusiveDetector, baselines, measure, supervised
+from lvmdc.vision.detection.exclusive import check_one_class_each
 
 
 class DetectorModule(LatentModule):
     """Learns all objects of several classes in an image from the image's labels, one class per epoch: a killed run loses at most one class.
+    An `ExclusiveDetector` learns all classes in one epoch.
 
     Args:
         learner: the method that each class is learned by; its loss compares candidates.
@@ -53,6 +55,8 @@ class DetectorModule(LatentModule):
     def check_data(self, data: LatentDataModule) -> None:
         if not isinstance(data.items, ImageSet):
             raise ValueError("a detector needs images, but these data make their candidates themselves; use module=exact")
+        if isinstance(self.detector, ExclusiveDetector):
+            check_one_class_each(data.items.table)
 
     def check_over_ranks(self) -> None:
         raise ValueError("a detector learns on one device, but the trainer, or torchrun, asks for several: use trainer=cpu or trainer=gpu")
@@ -80,15 +84,22 @@ class DetectorModule(LatentModule):
         self._restored = checkpoint[CHECKPOINT_KEY]["learned"]
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
-        """The next class that has not been learned."""
-        left = [k for k in range(len(self.classes)) if k not in self.detector.history_]
-        if left:
-            self.detector.fit_class(self._train.candidates, images_of(self._train).table, left[0])
-            self._log_class(left[0])
-        self.log_row(self.history()[-1] | {"classes_left": float(max(0, len(left) - 1))})
+        """The next class that has not been learned, or all of them."""
+        before = self._left()
+        if before:
+            self.detector.fit_class(self._train.candidates, images_of(self._train).table, before[0])
+        left = self._left()
+        for k in before:
+            if k not in left:
+                self._log_class(k)
+        self.log_row(self.history()[-1] | {"classes_left": float(len(left))})
         self.optimizers().step()  # type: ignore[union-attr]
-        if len(left) <= 1:
+        if not left:
             self.trainer.should_stop = True
+
+    def _left(self) -> list[int]:
+        """The classes that have not been learned."""
+        return [k for k in range(len(self.classes)) if k not in self.detector.history_]
 
     def _log_class(self, k: int) -> None:
         """The curves of class k, by iteration."""
@@ -113,11 +124,13 @@ class DetectorModule(LatentModule):
         return measure(self.detector, samples.candidates.to(self.device), images_of(samples), self.iou, self.coco)
 
     def comparisons(self) -> dict[str, dict[str, float]]:
-        """The same detector trained with ground-truth boxes, and the most central and a random candidate of each image."""
+        """The same detector trained with ground-truth boxes, and `baselines`; nothing without a test part."""
         train, test = self.data.train, self.data.test
         assert train is not None
-        assert test is not None
-        found = {f"test_{name}": {"corloc": value} for name, value in baselines(test.candidates, images_of(test), self.iou).items()}
+        if test is None:
+            return {}
+        guesses = baselines(test.candidates, images_of(test), self.iou, self.data.prior)
+        found = {f"test_{name}": {"corloc": value} for name, value in guesses.items()}
         if not self.supervised or images_of(train).truth is None:
             return found
         candidates = train.candidates.to(self.device)

@@ -17,6 +17,7 @@ from lvmdc.reporting.logo import draw_logo
 from lvmdc.samples import CandidateSet
 from lvmdc.sequences.motif import SequenceSet
 from lvmdc.sequences.motif_map import BOUND, MotifMap
+from lvmdc.vision.detection import Detector, ExclusiveDetector
 
 OF_A_CLASS, COLUMNS = 6, 6  # training images that show what was found of a class, and how many on a row
 SURE = 0.5  # probability above which a detected object is drawn
@@ -97,10 +98,11 @@ def draw_objects(module: DetectorModule, samples: Samples, count: int, size: int
     """Some of the images with the objects that a detector finds, each with its name."""
     shown = samples.subset(spread(len(samples), count)).to(module.device)
     images = images_of(shown)
-    found = surest(module.detector.predict(shown.candidates).to("cpu"), SURE)
+    found, (most, least) = module.detector.predict(shown.candidates).to("cpu"), usual_boxes(module.detector)
     truth = [None if images.truth is None else images.truth.of_image(i) for i in range(len(images))]
     return [
-        (images.names[i], draw_scene(images.image(i), found.of_image(i), images.classes, truth[i], size=size)) for i in range(len(images))
+        (images.names[i], draw_scene(images.image(i), surest(found.of_image(i), least, most), images.classes, truth[i], size=size))
+        for i in range(len(images))
     ]
 
 
@@ -118,12 +120,22 @@ def draw_class(module: DetectorModule, samples: Samples, k: int, size: int = 256
     return contact_sheet(drawn, COLUMNS, meanings=("truth", "predicted"))
 
 
-def surest(found: LabelledBoxes, min_score: float) -> LabelledBoxes:
-    """The boxes whose score is above `min_score`, best first.
+def usual_boxes(detector: Detector) -> tuple[int | None, float]:
+    """How many boxes per image are shown, and above which probability: the best one where images show one class each, and all above 0.5
+    where they may show several.
+
+    >>> usual_boxes(Detector()), usual_boxes(ExclusiveDetector())
+    ((None, 0.5), (1, 0.0))
+    """
+    return (1, 0.0) if isinstance(detector, ExclusiveDetector) else (None, SURE)
+
+
+def surest(found: LabelledBoxes, min_score: float, most: int | None = None) -> LabelledBoxes:
+    """The boxes whose score is above `min_score`, best first, `most` of them at most.
 
     >>> surest(LabelledBoxes([0, 0], [0, 1], [[0, 0, 1, 1]] * 2, score=[-1.0, 2.0]), 0.0).label
     tensor([1])
     """
     assert found.score is not None
     order = found.score.argsort(descending=True, stable=True)
-    return found[order[found.score[order] > min_score]]
+    return found[order[found.score[order] > min_score][:most]]

@@ -132,7 +132,8 @@ class LatentModule(pl.LightningModule, ABC):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         kind = {"module": type(self).__name__, "config": self.config, "classes": list(self.classes)}
-        checkpoint[CHECKPOINT_KEY] = kind | {"learned": self.learned()}
+        state = {} if self.data.prior is None else self.data.prior.state_dict()
+        checkpoint[CHECKPOINT_KEY] = kind | {"learned": self.learned() | ({"prior": state} if state else {})}
 
 
 def evaluate(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> dict[str, float]:

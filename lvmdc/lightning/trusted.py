@@ -17,11 +17,11 @@ CONFIGURED = {
     "lvmdc.lightning": "AlternatingModule DetectorModule DualModule EndToEndModule ExactModule LatentDataModule SoftModule SparseModule "
     "mlp",
     "lvmdc.lightning.region_features": "Augmentation",
-    "lvmdc.priors": "CentrePrior ObjectnessPrior ProductPrior",
+    "lvmdc.priors": "CentrePrior CentredBoxPrior CommonObjectPrior ObjectnessPrior ProductPrior SaliencyPrior",
     "lvmdc.sequences": "MotifMap motif planted_motifs",
     "lvmdc.vision.datasets": "cluttered_digits coco coco_scenes digit_scenes folder mammals mnist rotated_digits stick_actions "
     "voc_action voc_detection",
-    "lvmdc.vision.detection": "Detector",
+    "lvmdc.vision.detection": "Detector ExclusiveDetector",
     "lvmdc.vision.features": "CNN Concatenated FileFeatures HOG KernelMap Learned RegionNetwork",
     "lvmdc.vision.proposals": "FileProposals FileProposals.for_images JitteredBoxes JitteredBoxes.around PeopleBoxes SelectiveSearch "
     "WindowGrid",

@@ -2,6 +2,18 @@
 
 from lvmdc.priors.base import Prior, ProductPrior
 from lvmdc.priors.centre import CentrePrior
+from lvmdc.priors.common_object import CommonObjectPrior
+from lvmdc.priors.object_box import CentredBoxPrior, ObjectBoxPrior
 from lvmdc.priors.objectness import ObjectnessPrior
+from lvmdc.priors.saliency import SaliencyPrior
 
-__all__ = ["CentrePrior", "ObjectnessPrior", "Prior", "ProductPrior"]
+__all__ = [
+    "CentrePrior",
+    "CentredBoxPrior",
+    "CommonObjectPrior",
+    "ObjectBoxPrior",
+    "ObjectnessPrior",
+    "Prior",
+    "ProductPrior",
+    "SaliencyPrior",
+]

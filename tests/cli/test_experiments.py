@@ -12,8 +12,17 @@ from lvmdc.lightning.checkpoint import read_checkpoint
 pytestmark = pytest.mark.slow
 
 FOUND = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "configs" / "experiment").glob("*.yaml"))
-# Without images: see test_applications.py; which learns its features: test_end_to_end_runs.py; with several objects: test_detect.py.
-ELSEWHERE = ("digit_recognition", "motif_finding", "object_detection_cnn", "object_detection_cnn_mammals", "wsod_digits", "wsod_voc")
+# Without images: see test_applications.py; which learns its features: test_end_to_end_runs.py; with several objects: test_detector.py,
+# test_photos.py.
+ELSEWHERE = (
+    "digit_recognition",
+    "motif_finding",
+    "object_detection_cnn",
+    "object_detection_cnn_mammals",
+    "photos",
+    "wsod_digits",
+    "wsod_voc",
+)
 EXPERIMENTS = [name for name in FOUND if name not in ELSEWHERE]
 EMBEDDED = {"object_detection_best": ["data=cluttered_digits", "proposals=grid"]}  # what replaces photographs that are not ours to give
 

@@ -215,6 +215,7 @@ def test_the_configuration_that_an_experiment_keeps_may_be_made_again(experiment
             "train",
             f"experiment={experiment}",
             f"paths.output_dir={tmp_path}",
+            *(["data.images.path=photos"] if experiment == "photos" else []),
         )
     )
     kept = OmegaConf.to_container(cfg, resolve=True)

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import SUFFIXES, image_size
+from lvmdc.vision.datasets.reading import SUFFIXES, image_size, read_image
 
 log = logging.getLogger(__name__)
+FEWEST = 2  # images of a class that `check_folder` asks for
+MOST_NAMED = 20  # problems that it lists; the others are counted
 COLUMNS = ("image", "label", "x1", "y1", "x2", "y2")
 
 
@@ -111,7 +113,7 @@ def _key(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def folder(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
+def folder(path: str | Path, boxes: str | Path | None = None, check: bool = False) -> ImageSet:
     """The images `path/<class>/<file>`; the classes are the names of the folders, in alphabetical order.
 
     True boxes come from `boxes`, or from `path/boxes.csv` where that file exists: a table with the columns
@@ -119,7 +121,8 @@ def folder(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
     `label` is the class; the box lies in the upright image. Without a table the set has no boxes.
 
     Hidden files and files that are not images by their suffix are left aside.
-    Every image's head is read, so that a file that is no image is found before any work is done.
+    The header of every image is read, so that a file that is no image is found before any work is done; with `check` all of it, and classes
+    of one image are refused (`check_folder`).
 
     >>> import tempfile
     >>> from PIL import Image
@@ -136,6 +139,8 @@ def folder(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
         raise FileNotFoundError(f"the folder {root} does not exist")
     if not root.is_dir():
         raise NotADirectoryError(f"{root} must be a folder of images by class, but it is a file")
+    if check:
+        check_folder(root)
     classes = _class_folders(root)
     files = [(k, file) for k, name in enumerate(classes) for file in _images(root / name)]
     names = [f"{file.parent.name}/{file.name}" for _, file in files]
@@ -167,3 +172,31 @@ def _images(directory: Path) -> list[Path]:
     if len(images) < len(files):
         log.info("%s: %d files are left aside, since they are not images by their suffix", directory, len(files) - len(images))
     return images
+
+
+def check_folder(path: str | Path) -> None:
+    """Open every image `path/<class>/<file>` and count every class; everything that prevents learning is refused in one message.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+    ...         Path(root, name).parent.mkdir(exist_ok=True)
+    ...         Image.new("L", (4, 3)).save(f"{root}/{name}")
+    ...     check_folder(root)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: ... cannot be used for training: class 'dog' has 1 image, but needs at least 2
+    """
+    root, problems = Path(path), []
+    for directory in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))):
+        files = sorted(f for f in directory.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file() and not f.name.startswith("."))
+        for file in files:
+            try:
+                read_image(file)
+            except (ValueError, OSError) as error:
+                problems.append(str(error))
+        if len(files) < FEWEST:
+            problems.append(f"class {directory.name!r} has {len(files)} image{'' if len(files) == 1 else 's'}, but needs at least {FEWEST}")
+    if problems:
+        more = [f"and {len(problems) - MOST_NAMED} other problems"] if len(problems) > MOST_NAMED else []
+        raise ValueError(f"{root} cannot be used for training: {'; '.join(problems[:MOST_NAMED] + more)}")

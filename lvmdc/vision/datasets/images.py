@@ -14,7 +14,7 @@ from torch import Tensor
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.samples import split_by_class
-from lvmdc.vision.datasets.reading import read_image
+from lvmdc.vision.datasets.reading import image_size, read_image
 
 Source = str | Path | np.ndarray
 
@@ -126,6 +126,15 @@ class ImageSet:
         """Image i in RGB, upright. A file that is missing, damaged or no image is refused by name."""
         source = self.sources[i]
         return Image.fromarray(source).convert("RGB") if isinstance(source, np.ndarray) else read_image(source)
+
+    def size(self, i: int) -> tuple[int, int]:
+        """Width and height of image i, upright, from the header of the file alone.
+
+        >>> ImageSet([np.zeros((4, 6), np.uint8)], ["cat"]).size(0)
+        (6, 4)
+        """
+        source = self.sources[i]
+        return (source.shape[1], source.shape[0]) if isinstance(source, np.ndarray) else image_size(source)
 
     def digest(self, i: int) -> str:
         """The SHA-256 of what image i is made from, the file's bytes or the array: the same digest, the same pixels.

@@ -19,6 +19,7 @@ from lvmdc.segments import segment_argmax
 from lvmdc.vision.detection.calibration import as_probability
 from lvmdc.vision.detection.class_problem import ClassProblem, PresenceMap, as_table, class_learner
 from lvmdc.vision.detection.contrast import Contrast
+from lvmdc.vision.detection.ground_truth import ground_truth_objects
 
 NOTHING = 1e-6  # ‖w‖ grows with C at least as long as slack is left: this share of it is w = 0 but for rounding
 
@@ -135,6 +136,15 @@ class Detector(BaseEstimator):
         self.learners_[k], self.history_[k], self.coef_[k] = learner, learner.history_, learner.coef_.to(self.coef_)
         self.calibration_[k] = problem.calibrated(self.scores(candidates)[:, k], self.calibration)
         return learner
+
+    def fit_boxes(self, candidates: Candidates, labels: ArrayLike, truth: LabelledBoxes) -> None:
+        """Learn all classes with every true box known, after `begin`: the upper bound that weak supervision is compared with."""
+        table = self._labels(candidates, labels)
+        for k in range(self.n_classes_):
+            part, image, h = ground_truth_objects(candidates, truth, k)
+            places = torch.full((len(image), self.n_classes_), -1, device=h.device)
+            places[:, k] = h
+            self.fit_class(part, table[image], k, places)
 
     def _start(self, candidates: Candidates, column: Tensor) -> Tensor | None:
         if self.start == "learner":

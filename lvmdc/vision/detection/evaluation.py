@@ -4,93 +4,58 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from lvmdc.boxes import LabelledBoxes, box_area, box_iou
+from lvmdc.boxes import LabelledBoxes, box_iou
 from lvmdc.candidates import Candidates
+from lvmdc.priors import Prior, ProductPrior
+from lvmdc.segments import segment_argmax
 from lvmdc.solvers.initial import Init, starting_weights
-from lvmdc.storage.mapped import take
 from lvmdc.vision import metrics
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection.detector import Detector
 
-
-def ground_truth_candidates(candidates: Candidates, truth: LabelledBoxes, n_classes: int) -> Tensor:
-    """(n, K) the candidate that overlaps the largest object of each class best, −1 where an image has none that is not difficult.
-
-    >>> candidates = Candidates(torch.zeros(2, 1), [2], boxes=[[0, 0, 2, 2], [4, 0, 8, 4]])
-    >>> ground_truth_candidates(candidates, LabelledBoxes([0, 0], [1, 1], [[0, 0, 2, 2], [4, 0, 8, 3]]), n_classes=2)
-    tensor([[-1,  1]])
-    """
-    if candidates.boxes is None:
-        raise ValueError("candidates must have boxes, but candidates.boxes is None")
-    h = torch.full((len(candidates), n_classes), -1, device=candidates.device)
-    easy = truth[~truth.difficult].to(candidates.device)
-    easy = easy[box_area(easy.box).argsort(stable=True)]  # the largest of a class comes last, and stays
-    first, count = candidates.offsets.tolist(), candidates.counts.tolist()
-    for i, k, box in zip(easy.image.tolist(), easy.label.tolist(), easy.box, strict=True):
-        h[i, k] = box_iou(candidates.boxes[first[i] : first[i] + count[i]], box.to(candidates.boxes)).argmax()
-    return h
-
-
-def ground_truth_objects(candidates: Candidates, truth: LabelledBoxes, k: int, iou: float = 0.5) -> tuple[Candidates, Tensor, Tensor]:
-    """Ground truth of every object of class k, not only of the largest in an image: an image comes once for each of them.
-
-    Each time without the candidates that show another object of the class, by an overlap of `iou` and more than this one: they would be
-    wrong h, though they are right. An image without an object of the class that is not difficult comes once, as it is.
-
-    Returns:
-        The candidates of the m images; (m,) which image each is; (m,) h, the candidate that overlaps the object best, or −1.
-
-    >>> candidates = Candidates(torch.arange(3.0)[:, None], [3], boxes=[[0, 0, 2, 2], [2, 0, 4, 2], [4, 0, 8, 4]])
-    >>> found, image, h = ground_truth_objects(candidates, LabelledBoxes([0, 0], [0, 0], [[0, 0, 2, 2], [4, 0, 8, 3]]), 0)
-    >>> found.features.flatten().tolist(), found.counts.tolist(), image.tolist(), h.tolist()
-    ([0.0, 1.0, 1.0, 2.0], [2, 2], [0, 0], [0, 1])
-    """
-    if candidates.boxes is None:
-        raise ValueError("candidates must have boxes, but candidates.boxes is None")
-    own = truth.of_label(k).to(candidates.device)
-    rows, image, h = [], [], []
-    for i, all_rows in enumerate(torch.arange(candidates.n_candidates, device=candidates.device).split(candidates.counts.tolist())):
-        here = own.of_image(i)
-        overlap = box_iou(candidates.boxes[all_rows, None], here.box.to(candidates.boxes))  # (candidates, objects)
-        easy = (~here.difficult).nonzero().flatten().tolist()
-        for j in easy:
-            others = overlap.index_fill(1, torch.tensor([j], device=overlap.device), 0.0).amax(dim=1)
-            best = int(overlap[:, j].argmax())
-            kept = (others < iou) | (others <= overlap[:, j])
-            kept[best] = True
-            rows.append(all_rows[kept])
-            h.append(int(kept[:best].sum()))
-        if not easy:
-            rows.append(all_rows)
-            h.append(-1)
-        image += [i] * max(1, len(easy))
-    joined, counts = torch.cat(rows), torch.tensor([len(part) for part in rows])
-    phi = None if candidates.phi is None else take(candidates.phi, joined)
-    prior = None if candidates.prior is None else candidates.prior[joined]
-    found = Candidates(take(candidates.features, joined), counts, candidates.boxes[joined], phi, prior)
-    return found, torch.tensor(image, device=candidates.device), torch.tensor(h, device=candidates.device)
-
-
 BASELINES: dict[str, Init] = {"central": "central", "random": "uniform"}
+SHARE = 0.7  # of each side of the image, of the centred box
 
 
-def baselines(candidates: Candidates, images: ImageSet, iou: float = 0.5) -> dict[str, float]:
-    """CorLoc, the mean over the classes that are shown, of the most central candidate of each image, and of one drawn at random; nothing
-    where no true box is known.
+def baselines(candidates: Candidates, images: ImageSet, iou: float = 0.5, prior: Prior | None = None) -> dict[str, float]:
+    """CorLoc, the mean over the classes that are shown, of guesses that learn nothing; nothing where no true box is known.
+
+    They are the most central candidate of each image, a random one, a centred box of 70 % of each side of the image, and, where the
+    candidates have a prior, the most probable one; and the most probable one of each part of a `prior` that is a product.
 
     >>> import numpy as np
     >>> c = Candidates(torch.zeros(3, 1), [3], boxes=[[0, 0, 2, 2], [1, 0, 3, 2], [2, 0, 4, 2]])
     >>> images = ImageSet([np.zeros((2, 4), np.uint8)], ["cat"], boxes=LabelledBoxes([0], [0], [[1, 0, 3, 2]]))
     >>> {name: round(value, 2) for name, value in baselines(c, images).items()}
-    {'central': 1.0, 'random': 0.33}
+    {'central': 1.0, 'random': 0.33, 'centred_box': 1.0}
     """
     truth = None if images.truth is None else images.truth[~images.truth.difficult]
     if truth is None or len(truth) == 0:
         return {}
     candidates = candidates.to("cpu")
     every = torch.ones(candidates.n_candidates, dtype=torch.bool)
-    weights = {name: starting_weights(init, candidates, every) for name, init in BASELINES.items()}
-    return {name: float(_expected(candidates, p, truth, len(images.classes), iou).nanmean()) for name, p in weights.items()}
+    weights = {name: (candidates, starting_weights(init, candidates, every)) for name, init in BASELINES.items()}
+    weights["centred_box"] = _centred(images), torch.ones(len(images))
+    if candidates.prior is not None and candidates.prior.dim() == 1:
+        weights["prior"] = candidates, _best(candidates, candidates.prior)
+    for part in prior.priors if isinstance(prior, ProductPrior) else ():
+        assert candidates.boxes is not None
+        boxes = candidates.boxes.split(candidates.counts.tolist())
+        log_weights = torch.cat([part(images.image(i), boxes[i]) for i in range(len(images))])
+        weights[f"{part.name.replace(' ', '_')}_prior"] = candidates, _best(candidates, log_weights)
+    return {name: float(_expected(c, p, truth, len(images.classes), iou).nanmean()) for name, (c, p) in weights.items()}
+
+
+def _best(candidates: Candidates, values: Tensor) -> Tensor:
+    """(T,): 1 for the candidate of each image with the highest value, 0 for the others."""
+    return torch.zeros(candidates.n_candidates).index_fill(0, segment_argmax(values, candidates.counts), 1.0)
+
+
+def _centred(images: ImageSet) -> Candidates:
+    """One candidate per image, in its middle."""
+    sides = torch.tensor([images.size(i) * 2 for i in range(len(images))], dtype=torch.float32)
+    first = (1 - SHARE) / 2
+    return Candidates(torch.zeros(len(images), 1), [1] * len(images), sides * torch.tensor([first, first, 1 - first, 1 - first]))
 
 
 def _expected(candidates: Candidates, p: Tensor, truth: LabelledBoxes, n_classes: int, iou: float) -> Tensor:
@@ -157,11 +122,8 @@ def supervised(detector: Detector, candidates: Candidates, images: ImageSet) -> 
     assert found.learner is not None
     found.learner.set_params(init="uniform", n_init=1)
     # Precision and CorLoc order the boxes of one class: scores need not be probabilities for it, but all of them must be there.
-    found.set_params(start="learner", calibration=0, min_score=0.0)
+    wanted = {"start": "learner", "calibration": 0, "min_score": 0.0}
+    found.set_params(**{name: value for name, value in wanted.items() if name in found.get_params(deep=False)})
     found.begin(candidates, labels)
-    for k in range(found.n_classes_):
-        part, image, h = ground_truth_objects(candidates, truth, k)
-        places = torch.full((len(image), found.n_classes_), -1, device=h.device)
-        places[:, k] = h
-        found.fit_class(part, labels[image.cpu()], k, places)
+    found.fit_boxes(candidates, labels, truth)
     return found

@@ -11,6 +11,8 @@ from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from lvmdc.vision.features.backbone import OFFLINE, load_backbone
 from lvmdc.vision.features.base import Features, pixel_corners
+from lvmdc.vision.features.map_store import MapStore
+from lvmdc.vision.features.ring import outer_boxes, ring_means
 from lvmdc.vision.features.roi import roi_pool, scaled
 
 STEP = 32  # pixels: sides are multiples of it, so that no map has part of a cell
@@ -40,6 +42,11 @@ class CNN(Features):
             does; γ = 1 counts a window like the sum over its cells; 1/4 lies between.
         weights: "default": trained on ImageNet, from pip or downloaded by torchvision; the path of a state dict; None: random ones, always
             the same.
+        contrast: "ring": in mode "roi", the numbers of a window are followed by their difference from those of the ring around it (the
+            window × 1.8 without the window), each scaled as `normalise` says, so twice as many numbers. They say where an object ends: a
+            mean over a part of an object is like the mean over the whole, but its ring is not. None: the window alone.
+        maps_dir: in mode "roi", a folder where the maps of images are kept in half precision, so that other windows, other settings of
+            this class and priors of the same network need no second pass; about 0.5 MB per image at 512 pixels. None: nothing is kept.
         batch_size: crops that go through the network at once. 16 is fastest on a CPU; a GPU likes more.
         device: where the network runs; default torch's. The features come back to the CPU.
 
@@ -61,6 +68,8 @@ class CNN(Features):
         batch_size: int = 16,
         device: str | torch.device | None = None,
         normalise: float | None = None,
+        contrast: str | None = None,
+        maps_dir: str | Path | None = None,
     ):
         if mode not in SCALES:
             raise ValueError(f"mode must be 'crop' or 'roi', but it is {mode!r}")
@@ -73,6 +82,14 @@ class CNN(Features):
             raise ValueError(f"scale must be positive, but it is {scale}")
         if normalise is not None and not 0 <= normalise < float("inf"):
             raise ValueError(f"normalise must be at least 0, or None, but it is {normalise}")
+        if contrast not in (None, "ring"):
+            raise ValueError(f"contrast must be 'ring' or None, but it is {contrast!r}")
+        if mode == "crop" and (contrast is not None or maps_dir is not None):
+            raise ValueError("contrast and maps_dir need mode='roi', one map per image, but mode is 'crop'")
+        if contrast is not None and normalise is None:
+            raise ValueError("contrast='ring' compares numbers of equal length: it needs normalise, for instance 0")
+        self.contrast = contrast
+        self.weights = weights
         self.backbone, self.mode, self.size, self.longer_side, self.grid = backbone, mode, size, longer_side, grid
         usual = SCALES[mode] if normalise is None else LENGTH
         self.scale, self.normalise, self.batch_size = usual if scale is None else scale, normalise, batch_size
@@ -82,24 +99,41 @@ class CNN(Features):
         self.trunk = self.network.trunk.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         colours = torch.tensor([self.network.mean, self.network.std], device=self.device)[..., None, None]
         self._mean, self._std = 255 * colours
+        self._maps = MapStore(maps_dir, {name: self.settings()[name] for name in ("backbone", "weights", "stride")} | {"side": longer_side})
 
     @property
     def n_features(self) -> int:
-        """d: the channels of the map, for each part of the grid.
+        """d: the channels of the map, for each part of the grid; twice with contrast.
 
         >>> CNN("mobilenet_v3_small", grid=2, weights=None).n_features
         2304
         """
-        return self.network.channels * self.grid**2
+        return self.network.channels * self.grid**2 * (1 if self.contrast is None else 2)
+
+    @torch.inference_mode()
+    def map(self, image: Image.Image) -> Tensor:
+        """(channels, h, w): the last map of an image, scaled to `longer_side`, on the CPU; from `maps_dir` if it is there.
+
+        >>> CNN("mobilenet_v3_small", mode="roi", longer_side=64, weights=None).map(Image.new("RGB", (80, 40))).shape
+        torch.Size([576, 1, 2])
+        """
+        return self._maps.get(image, lambda: self._map([scaled(image, torch.zeros(0, 4), self.longer_side, STEP)[0]])[0])
 
     @torch.inference_mode()
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
         corners = pixel_corners(image, boxes)
         if self.mode == "crop":
-            numbers = self._of_crops(image.convert("RGB"), corners)
-        else:
-            resized, places = scaled(image, boxes.to(self.device), self.longer_side, STEP)
-            numbers = roi_pool(self._map([resized]), [places], self.grid, self.network.stride)
+            return self._normalised(image, boxes, self._of_crops(image.convert("RGB"), corners))
+        found = self.map(image).to(self.device)
+        means = self._of_regions(image, found, boxes)
+        numbers = self._normalised(image, boxes, means)
+        if self.contrast is None:
+            return numbers
+        outer = outer_boxes(boxes, *image.size)
+        ring = ring_means(means, self._of_regions(image, found, outer), boxes.to(means), outer.to(means))
+        return torch.cat([numbers, numbers - self._normalised(image, boxes, ring)], dim=1)
+
+    def _normalised(self, image: Image.Image, boxes: Tensor, numbers: Tensor) -> Tensor:
         if self.normalise is not None:
             share = (boxes[:, 2:] - boxes[:, :2]).to(numbers).prod(dim=1) / (image.width * image.height)
             return (self.scale * share[:, None] ** self.normalise * normalize(numbers)).cpu()
@@ -109,7 +143,7 @@ class CNN(Features):
         """Without the device and the size of a batch, which change the numbers by rounding alone."""
         names = ("backbone", "mode", "size" if self.mode == "crop" else "longer_side", "grid", "scale")
         known = {name: getattr(self, name) for name in names} | {"weights": self.network.digest[:16], "stride": self.network.stride}
-        return known if self.normalise is None else known | {"normalise": self.normalise}
+        return known | {name: getattr(self, name) for name in ("normalise", "contrast") if getattr(self, name) is not None}
 
     def _of_crops(self, image: Image.Image, corners: list[tuple[int, int, int, int]]) -> Tensor:
         means = []
@@ -121,6 +155,12 @@ class CNN(Features):
             ]
             means.append(adaptive_avg_pool2d(self._map(crops), self.grid).flatten(1))
         return torch.cat(means)
+
+    def _of_regions(self, image: Image.Image, found: Tensor, boxes: Tensor) -> Tensor:
+        """(m, n): means of the image's map over boxes in pixels of the image."""
+        height, width = (self.network.stride * side for side in found.shape[1:])
+        places = boxes.to(self.device, torch.float32) * torch.tensor([width / image.width, height / image.height] * 2, device=self.device)
+        return roi_pool(found[None], [places], self.grid, self.network.stride)
 
     def _map(self, images: list[Image.Image]) -> Tensor:
         """(n, channels, height / stride, width / stride) of images of one size."""

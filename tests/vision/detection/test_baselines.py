@@ -6,6 +6,7 @@ import torch
 from torchvision.ops import box_iou
 
 from lvmdc import Candidates, LabelledBoxes
+from lvmdc.priors import Prior, ProductPrior
 from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.detection import baselines
 
@@ -45,6 +46,41 @@ def test_both_guesses_are_what_loops_find(seed, iou):
     found = baselines(candidates, scenes, iou)
     assert found["central"] == pytest.approx(sum(central) / 3)
     assert found["random"] == pytest.approx(sum(random) / 3)
+
+
+def test_the_prior_and_each_of_its_parts_are_baselines_too():
+    candidates, scenes = scenes_and_candidates(0)
+
+    class Wide(Prior):
+        def log_weights(self, image, boxes):
+            return boxes[:, 2] - boxes[:, 0]
+
+        def settings(self):
+            return {}
+
+    class High(Wide):
+        def log_weights(self, image, boxes):
+            return 9 * (boxes[:, 3] - boxes[:, 1])
+
+    sides = candidates.boxes[:, 2:] - candidates.boxes[:, :2]
+    weights = {"wide_prior": sides[:, 0], "high_prior": sides[:, 1], "prior": sides[:, 0] + 9 * sides[:, 1]}
+    found = baselines(candidates.with_prior(weights["prior"]), scenes, prior=ProductPrior(Wide(), High()))
+    easy = scenes.truth[~scenes.truth.difficult]
+    for name, values in weights.items():
+        best = [int(part.argmax()) for part in values.split(candidates.counts.tolist())]
+        shares = []
+        for k in range(3):
+            shown = sorted(set(easy.of_label(k).image.tolist()))
+            boxes = [candidates.boxes[int(candidates.offsets[i]) + best[i]][None] for i in shown]
+            right = [easy.of_label(k).of_image(i).box for i in shown]
+            shares.append(np.mean([float(box_iou(b, r.to(b)).max()) >= 0.5 for b, r in zip(boxes, right, strict=True)]))
+        assert found[name] == pytest.approx(np.mean(shares))
+
+
+def test_the_centred_box_has_70_percent_of_each_side():
+    images = ImageSet([np.zeros((100, 200), np.uint8)], ["a"], boxes=LabelledBoxes([0], [0], [[30, 15, 170, 85]]))
+    candidates = Candidates(torch.zeros(1, 1), [1], [[0.0, 0, 9, 9]])
+    assert baselines(candidates, images, iou=0.999)["centred_box"] == 1.0
 
 
 def test_nothing_is_said_where_nothing_is_known():

@@ -1,0 +1,95 @@
+"""Priors from one box per image: the candidates that overlap it are likely."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from scipy import ndimage
+from torch import Tensor
+
+from lvmdc.boxes import box_iou
+from lvmdc.priors.base import Prior
+
+STRENGTH = 10.0
+
+
+class ObjectBoxPrior(Prior):
+    """log π(h | x) = strength · IoU(h, b(x)), where b(x) is where the object seems to be.
+
+    Several of them are combined by `ProductPrior`. Where b(x) itself is among the candidates (see `with_prior`), the product of several
+    such priors gives each one's box about the same weight, and the labels decide between them.
+
+    A custom prior of this kind implements `box` and `settings`.
+
+    Args:
+        strength: log weight of b(x) itself, against 0 for a box that does not touch it.
+    """
+
+    fixed = False
+
+    def __init__(self, strength: float = STRENGTH):
+        if not 0 <= strength < float("inf"):
+            raise ValueError(f"strength must be at least 0 and finite, but it is {strength}")
+        self.strength = float(strength)
+
+    @abstractmethod
+    def box(self, image: Image.Image) -> Tensor:
+        """(4,) float32: corners x1, y1, x2, y2 in pixels, inside the image."""
+
+    def boxes(self, image: Image.Image) -> Tensor:
+        return self.box(image)[None]
+
+    def columns(self, image: Image.Image, boxes: Tensor) -> Tensor:
+        return box_iou(boxes, self.box(image)[None].to(boxes))[:, None]
+
+    def log_weights(self, image: Image.Image, boxes: Tensor) -> Tensor:
+        return self.strength * self.columns(image, boxes)[:, 0]
+
+    def settings(self) -> dict[str, Any]:
+        return {"strength": self.strength}
+
+
+class CentredBoxPrior(ObjectBoxPrior):
+    """Photographs are taken of something: a box in the middle, `share` of the image's width and height.
+
+    >>> prior = CentredBoxPrior(share=0.5)
+    >>> prior.box(Image.new("RGB", (8, 4)))
+    tensor([2., 1., 6., 3.])
+    >>> prior(Image.new("RGB", (8, 4)), torch.tensor([[2.0, 1.0, 6.0, 3.0], [0.0, 0.0, 8.0, 4.0]]))
+    tensor([10.0000,  2.5000])
+    """
+
+    def __init__(self, share: float = 0.7, strength: float = STRENGTH):
+        super().__init__(strength)
+        if not 0 < share <= 1:
+            raise ValueError(f"share must lie in (0, 1], but it is {share}")
+        self.share = share
+
+    def box(self, image: Image.Image) -> Tensor:
+        sides = torch.tensor([image.width, image.height] * 2, dtype=torch.float32)
+        first = (1 - self.share) / 2
+        return sides * torch.tensor([first, first, 1 - first, 1 - first])
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"share": self.share}
+
+
+def largest_region(mask: np.ndarray, width: float, height: float) -> Tensor:
+    """(4,): the bounding box of the largest connected region of a mask (h, w), in an image of `width` by `height`; the whole image where
+    the mask is empty. Cells are connected by their sides, and the box is rounded outwards to whole pixels.
+
+    >>> mask = np.zeros((4, 4), bool)
+    >>> mask[0, 0] = mask[2:, 1:3] = True
+    >>> largest_region(mask, 8.0, 4.0)
+    tensor([2., 2., 6., 4.])
+    """
+    regions, count = ndimage.label(mask)
+    if count == 0:
+        return torch.tensor([0.0, 0.0, width, height])
+    largest = 1 + int(np.argmax(np.bincount(regions.ravel())[1:]))
+    rows, columns = ndimage.find_objects((regions == largest).astype(np.int32))[0]
+    across, down = width / mask.shape[1], height / mask.shape[0]
+    first, last = np.floor([columns.start * across, rows.start * down]), np.ceil([columns.stop * across, rows.stop * down])
+    return torch.tensor([*first, min(last[0], width), min(last[1], height)], dtype=torch.float32)

@@ -1,0 +1,105 @@
+"""What a prior adds to candidates that are described already: log weights, its own boxes, and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from PIL import Image
+from torch import Tensor
+from tqdm import tqdm
+
+from lvmdc.candidates import Candidates
+from lvmdc.priors.base import Prior
+from lvmdc.vision.datasets.images import ImageSet
+from lvmdc.vision.features.base import Features
+
+
+class TrainingImages:
+    """Some of the images of a set, opened one at a time, as often as they are asked for: what a prior is fitted on.
+
+    >>> import numpy as np
+    >>> images = TrainingImages(ImageSet([np.zeros((4, 6), np.uint8)] * 3, ["cat"]), [2, 0], progress=False)
+    >>> [image.size for image in images], len(list(images))
+    ([(6, 4), (6, 4)], 2)
+    """
+
+    def __init__(self, images: ImageSet, index: Sequence[int], progress: bool = True):
+        self.images, self.index, self.progress = images, index, progress
+
+    def __iter__(self) -> Iterator[Image.Image]:
+        for i in tqdm(self.index, desc="prior", unit="image", disable=not self.progress):
+            yield self.images.image(i)
+
+
+def with_prior(
+    images: ImageSet, candidates: Candidates, features: Features, prior: Prior, columns: float = 0.0, progress: bool = True
+) -> Candidates:
+    """The candidates of every image with the prior's log weights, after the boxes that the prior suggests are added to them.
+
+    Args:
+        features: those of the candidates, which describe the added boxes.
+        columns: a factor on what the prior knows of each box (`Prior.columns`), which is added to the features, so that w can use it on
+            images without labels; 0: nothing is added.
+
+    >>> import numpy as np
+    >>> from lvmdc.vision.features.hog import HOG
+    >>> from lvmdc.priors import CentredBoxPrior
+    >>> images, whole = ImageSet([np.zeros((64, 64), np.uint8)], ["cat"]), torch.tensor([[0.0, 0.0, 64.0, 64.0]])
+    >>> described = Candidates(HOG().describe(images.image(0), whole), [1], whole)
+    >>> with_prior(images, described, HOG(), CentredBoxPrior(share=0.5), progress=False).prior
+    tensor([ 2.5000, 10.0000])
+    """
+    if candidates.boxes is None:
+        raise ValueError("candidates must have boxes, but candidates.boxes is None")
+    if candidates.phi is not None or candidates.prior is not None:
+        raise ValueError("candidates must have neither a prior nor features of Φ of their own, but they have")
+    if columns < 0:
+        raise ValueError(f"columns must be at least 0, but it is {columns}")
+    added, boxes, weights, counts, known = [], [], [], [], []
+    first = 0
+    for i in tqdm(range(len(images)), desc="prior", unit="image", disable=not progress):
+        image, count = images.image(i), int(candidates.counts[i])
+        place, more, weight, column = _one(image, images.names[i], candidates.boxes[first : first + count], features, prior, columns)
+        added.append(more)
+        boxes.append(place)
+        weights.append(weight)
+        known.append(column)
+        counts.append(count + len(more))
+        first += count
+    numbers = torch.empty(sum(counts), candidates.n_features + known[0].shape[1], dtype=candidates.features.dtype)
+    first = row = 0
+    for i, more in enumerate(added):
+        count, own = int(candidates.counts[i]), numbers[row : row + counts[i]]
+        own[:count, : candidates.n_features] = candidates.features[first : first + count]
+        own[count:, : candidates.n_features] = more
+        own[:, candidates.n_features :] = known[i]
+        first, row = first + count, row + counts[i]
+    return Candidates(numbers, counts, torch.cat(boxes), prior=torch.cat(weights))
+
+
+def described_with_prior(
+    image: Image.Image, name: str, boxes: Tensor, features: Features, prior: Prior | None, columns: float = 0.0
+) -> Candidates:
+    """The candidates of one image, as `with_prior` makes them.
+
+    >>> from lvmdc.vision.features.hog import HOG
+    >>> described_with_prior(Image.new("RGB", (64, 64)), "a", torch.tensor([[0.0, 0.0, 64.0, 64.0]]), HOG(), None)
+    Candidates(1 samples, 1 candidates of 324 features, boxes, torch.float32, cpu)
+    """
+    numbers = features.describe_named(image, name, boxes)
+    if prior is None:
+        return Candidates(numbers, [len(boxes)], boxes)
+    places, more, weights, known = _one(image, name, boxes, features, prior, columns)
+    return Candidates(torch.cat([torch.cat([numbers, more]), known], dim=1), [len(places)], places, prior=weights)
+
+
+def _one(
+    image: Image.Image, name: str, boxes: Tensor, features: Features, prior: Prior, columns: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """All boxes of an image, the features of the added ones, log weights and columns of all."""
+    suggested = prior.boxes(image).to(boxes)
+    places = torch.cat([boxes, suggested])
+    more = features.describe_named(image, name, suggested if len(suggested) else boxes[:1])[: len(suggested)]
+    known = columns * prior.columns(image, places) if columns > 0 else torch.zeros(len(places), 0)
+    return places, more, prior(image, places), known
