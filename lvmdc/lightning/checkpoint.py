@@ -43,14 +43,15 @@ class Checkpoint:
     maps_dir: str | None = None  # where features that keep their maps keep them; what the file says is ignored
 
     def overridden(self, overrides: list[str], cache_dir: str | None = None) -> Checkpoint:
-        """The same with overrides of its configuration from the command line, such as `data.fold=2`; candidates are kept in `cache_dir`."""
+        """The same with overrides of its configuration from the command line, such as `data.fold=2`; candidates and maps are kept in
+        `cache_dir`."""
         words = renamed_words(overrides)
         with self.named_errors():
             both = OmegaConf.merge(OmegaConf.create(self.config), OmegaConf.from_dotlist(words))
             config: dict[str, Any] = OmegaConf.to_container(both, resolve=True)  # type: ignore[assignment]
             if "cache_dir" in config["data"] and not any(word.startswith("data.cache_dir=") for word in words):
                 config["data"]["cache_dir"] = cache_dir
-        return replace(self, config=config, maps_dir=None if cache_dir is None else f"{cache_dir}/maps")
+        return replace(self, config=config, maps_dir=cache_dir)
 
     def part(self, name: str, kind: type) -> Any:
         """What a part of its configuration describes, such as its proposals; refused if it is of another kind."""

@@ -44,7 +44,8 @@ class CommonObjectPrior(ObjectBoxPrior):
     def __init__(self, network: CNN, strength: float = STRENGTH):
         super().__init__(strength)
         if getattr(network, "mode", None) != "roi":
-            raise ValueError(f"network must be features of one map per image, as CNN(mode='roi') has, but it is {network!r}")
+            expected = "features of one map per image, as CNN(mode='roi') or features=cnn_roi"
+            raise ValueError(f"CommonObjectPrior needs {expected}, but network is {network!r}; use these, or another prior")
         self.network = network
         self.mean: Tensor | None = None
         self.direction: Tensor | None = None

@@ -93,8 +93,10 @@ def test_what_an_experiment_sets_for_other_methods_is_left_out_and_said(config, 
 @pytest.mark.slow
 def test_every_shipped_experiment_has_settings_of_the_right_types(config):
     for i, path in enumerate(sorted((ROOT / "configs" / "experiment").glob("*.yaml"))):
-        module = [] if "wsod" in path.stem else [["module=dual"], ["module=exact"], []][i % 3]  # none: its own
-        checked(config("train", f"experiment={path.stem}", *module))
+        detects = "wsod" in path.stem or path.stem == "photos"
+        module = [] if detects else [["module=dual"], ["module=exact"], []][i % 3]  # none: its own
+        data = ["data.images.path=photos"] if path.stem == "photos" else []
+        checked(config("train", f"experiment={path.stem}", *module, *data))
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_without_boxes_all_images_train_and_the_run_says_what_it_cannot_measure(
 
 def test_each_image_went_through_the_network_once(run):
     out, _, _ = run
-    assert len(list((out / "cache" / "maps").glob("map-*.npz"))) == 12
+    assert len(list((out / "cache").glob("map-*.npz"))) == 12
 
 
 @pytest.mark.parametrize(("more", "counts"), [([], {1}), (["top_k=3"], {1, 2, 3}), (["min_score=0.999999"], {0, 1, 2, 3})])
@@ -180,7 +180,7 @@ def test_without_a_test_part_nothing_is_measured_from_a_checkpoint(run, photos, 
 def test_a_checkpoint_does_not_choose_where_maps_are_written(run):
     out, _, _ = run
     file = read_checkpoint(out)
-    assert file.config["features"]["maps_dir"] == f"{out}/cache/maps"
+    assert file.config["features"]["maps_dir"] == f"{out}/cache"
     for made in (file.part("features", Features), file.prior().priors[1].network):
         assert made._maps.directory is None
     assert torch.is_tensor(file.learned["prior"]["1"]["direction"])

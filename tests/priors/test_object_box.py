@@ -203,3 +203,15 @@ def test_a_network_runs_once_per_image_whatever_is_asked_of_it(described, tmp_pa
     with caplog.at_level(logging.WARNING):
         assert torch.equal(first.describe(images.image(0), boxes), numbers[0])
     assert "is damaged and is computed again" in caplog.text
+
+
+def test_several_questions_about_one_image_run_the_network_once_without_files_too(described, monkeypatch):
+    images, features, _ = described
+    runs = []
+    monkeypatch.setattr(CNN, "_map", lambda self, of, run=CNN._map: runs.append(1) or run(self, of))
+    image = images.image(0)
+    numbers = [features.describe(image, torch.tensor([[0.0, 0.0, side, side]])) for side in (20.0, 40.0)]
+    assert len(runs) == 1
+    assert not torch.equal(*numbers)
+    features.map(images.image(1))
+    assert len(runs) == 2

@@ -19,10 +19,11 @@ log = logging.getLogger(__name__)
 class MapStore:
     """Maps (c, h, w) of images, in half precision: a file each, under a hash of the pixels and of everything that the map depends on.
 
-    What comes from a file and what was just computed for it are the same numbers. A damaged file is named in a warning and replaced.
+    What comes from a file and what was just computed for it are the same numbers. A damaged file is named in a warning and replaced. The
+    map of the last image stays in memory, since several calls in a row ask for it.
 
     Args:
-        directory: where the files are; None: nothing is stored, and every call computes.
+        directory: where the files are; None: nothing is stored.
         settings: what the maps depend on besides the pixels, as plain values for JSON.
 
     >>> import tempfile
@@ -39,9 +40,15 @@ class MapStore:
 
     def __init__(self, directory: str | Path | None, settings: dict[str, Any]):
         self.directory, self.settings = None if directory is None else Path(directory), settings
+        self._last: tuple[Image.Image, Tensor] | None = None
 
     def get(self, image: Image.Image, compute: Callable[[], Tensor]) -> Tensor:
         """The map of an image in single precision, on the CPU."""
+        if self._last is None or self._last[0] is not image:
+            self._last = image, self._found(image, compute)
+        return self._last[1]
+
+    def _found(self, image: Image.Image, compute: Callable[[], Tensor]) -> Tensor:
         if self.directory is None:
             return compute().float().cpu()
         path = self.directory / f"map-{self._key(image)}.npz"
