@@ -21,14 +21,12 @@ from tqdm import tqdm
 from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss, Loss
-from lvmdc.solvers import FrankWolfe, ImputedLatents, NSlack, OneSlack, Pegasos, StructuredHinge
+from lvmdc.solvers import ImputedLatents, NSlack, OneSlack, StructuredHinge
 from lvmdc.solvers.w_block import ConvexSolver
 
 SOLVERS = {
     "n_slack": NSlack,
     "one_slack": OneSlack,
-    "frank_wolfe": FrankWolfe,
-    "pegasos": Pegasos,
 }
 LOSSES: dict[str, tuple[Loss, bool]] = {  # and whether P_θ is uniform; all mass on h* where it is not
     "LSVM, label": (LabelLoss(), False),

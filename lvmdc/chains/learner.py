@@ -204,7 +204,7 @@ class ChainLearner(LatentLearner):
         known = unknown if h is None else chains.states(h, self.n_states, "h", unknown=True)
         given = None if h_init is None else chains.states(h_init, self.n_states, "h_init")
         self._training = ChainTraining(self, chains, labels, torch.where(chains.mask, known, -1), given)
-        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
+        self._start_history()
         self._begin()
 
     def _set_up(self) -> None:

@@ -48,8 +48,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         seed: of everything random.
         n_init: the number of starts, with seeds from `seed` on; the one of lowest objective is kept.
         max_iter: the most outer iterations; then a ConvergenceWarning states the gap.
-        solver: of (14): `n_slack`, the fastest; `one_slack`, the cutting plane of the paper; `frank_wolfe`, a few samples at a time; or
-            `pegasos`, stochastic subgradients, for a `tol` of some percent.
+        solver: of (14): `n_slack`, the fastest, or `one_slack`, the cutting plane of the paper.
         cccp: of (13): `exact`, Algorithm 1, solves (14) to its tolerance before h* moves, so that the end hardly depends on rounding or on
             the solver; `inexact` solves it only as exactly as h* still moves, `eager` moves h* after every pass that lowered (13): both
             are faster and may end lower, but follow the last digit; `self_paced` begins with the samples that w explains well.
@@ -133,18 +132,16 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         return self
 
     def warn_if_unfinished(self) -> None:
-        """A ConvergenceWarning with the gap, if the limit of iterations, or that of the solver, ended the learning."""
-        if self.converged_ or (self.n_iter_ < self.max_iter and not self.stuck_):
+        """A ConvergenceWarning with the gap, if the limit of iterations ended the learning."""
+        if self.converged_ or self.n_iter_ < self.max_iter:
             return
         last, name = self.history_[-1], type(self).__name__
         why = f"{name} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
-        if self.stuck_:
-            why = f"{name} stopped after {self.n_iter_} iterations, since solver={self.solver!r} lowers the objective no further by itself"
         warnings.warn(f"{why} (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}", ConvergenceWarning, stacklevel=3)
 
     def _run(self, title: str) -> None:
         with tqdm(total=self.max_iter, desc=title, unit="iteration", disable=not self.verbose) as bar:
-            while not self.finished_ and self.n_iter_ < self.max_iter:
+            while not self.converged_ and self.n_iter_ < self.max_iter:
                 row = self.step()
                 bar.update()
                 bar.set_postfix(objective=f"{row['objective']:.4f}", loss=f"{row['loss']:.4f}")
@@ -160,7 +157,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         self._begin()
 
     def _start_history(self) -> None:
-        self.history_, self.n_iter_, self.converged_, self.stuck_ = [], 0, False, False
+        self.history_, self.n_iter_, self.converged_ = [], 0, False
 
     def checked(
         self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None, h_init: ArrayLike | None = None, seed: int | None = None
@@ -200,11 +197,6 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         row = {"iteration": self.n_iter_, **row, "passes": self._training.passes, "seconds": time.perf_counter() - started}
         self.history_.append(row)
         return row
-
-    @property
-    def finished_(self) -> bool:
-        """Whether another `step` would change nothing: learning has converged, or its solver can do no better."""
-        return self.converged_ or self.stuck_
 
     @property
     def objective_(self) -> float:
@@ -323,7 +315,6 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
             "coef": self.coef_,
             "history": [dict(row) for row in self.history_],
             "converged": self.converged_,
-            "stuck": self.stuck_,
             "training": self._training.state if isinstance(self._training, Ended) else self._training_state(),
         }
 
@@ -337,7 +328,7 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
                 raise ValueError(f"the state has {name} = {state[name]}, but the data have {getattr(self, mine)}")
         self._set_sizes(state["n_classes"], state["n_features"])
         self.coef_, self.history_ = state["coef"], [dict(row) for row in state["history"]]
-        self.n_iter_, self.converged_, self.stuck_ = len(self.history_), state["converged"], state.get("stuck", False)
+        self.n_iter_, self.converged_ = len(self.history_), state["converged"]
         if begun:
             self._load_training(state["training"])
 

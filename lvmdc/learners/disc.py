@@ -209,8 +209,7 @@ class DISC(BlockLearner):
 
     def _step(self) -> dict[str, float]:
         row = super()._step()
-        cooled = self._annealed_beta == self.beta
-        self.converged_, self.stuck_ = self.converged_ and cooled, self.stuck_ and cooled
+        self.converged_ = self.converged_ and self._annealed_beta == self.beta
         return row
 
     def _step_posterior(self) -> float:

@@ -55,7 +55,7 @@ class BlockLearner(LatentLearner):
         # A w block that has converged has nothing left to do where the posterior gives the same losses, as when Δ does not depend on h.
         same = distributed.highest(t.candidates, float(not torch.equal(expected_loss, t.expected_loss()))) == 0
         over = decrease <= t.cccp.tolerance or same
-        self.converged_, self.stuck_ = w_block.converged and over, w_block.stuck and over
+        self.converged_ = w_block.converged and over
         row = {**self._objective().terms(), **t.measures()}
         return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}
 
@@ -97,7 +97,7 @@ class LSVM(LatentLearner):
         t = self._training
         done = t.cccp.run(lambda latents: t.expected_loss(latents.p.to(t.p)), ROUNDS)
         t.p = t.cccp.latents.p.to(t.p)
-        self.converged_, self.stuck_ = done.converged, done.stuck
+        self.converged_ = done.converged
         return {**t.objective().terms(), **t.measures(), "decrease": done.decrease, "gap": done.gap}
 
     def _conditional(self) -> ConditionalModel:

@@ -48,10 +48,10 @@ class ExactModule(LatentModule):
         self._restored = checkpoint[CHECKPOINT_KEY]["learned"]  # Lightning calls this before `on_fit_start`
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
-        if not self.learner.finished_:  # a finished run that is resumed has nothing left to do
+        if not self.learner.converged_:  # a finished run that is resumed has nothing left to do
             self.log_row(self.learner.step())
         self.optimizers().step()  # type: ignore[union-attr]
-        self.trainer.should_stop = self.trainer.should_stop or self.learner.finished_
+        self.trainer.should_stop = self.trainer.should_stop or self.learner.converged_
 
     def on_train_end(self) -> None:
         if self.trainer.is_global_zero:

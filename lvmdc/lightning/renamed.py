@@ -42,7 +42,10 @@ WORDS = {
     "detection.bound=": "module.supervised=",
     "detection.": "module.",
 }
-VALUES = {"cccp": {"full": "exact", "strict": "inexact"}}
+VALUES = {
+    "cccp": {"full": "exact", "strict": "inexact"},
+    "solver": {"frank_wolfe": "n_slack", "pegasos": "n_slack"},  # which were dropped
+}
 
 
 STOCHASTIC = "StochasticModule"  # which four modules replace

@@ -4,7 +4,7 @@
 | --- | --- |
 | w block: (13), its convex step (14), imputed latents h* | `w_block.StructuredHinge`, `w_block.ImputedLatents` |
 | Algorithm 1 | `cccp.CCCP`; variants `cccp.InexactCCCP`, `cccp.EagerCCCP`, `self_paced.SelfPaced` |
-| solvers of (14) | `n_slack.dual.NSlack`, `one_slack.OneSlack`, `frank_wolfe.FrankWolfe`, `pegasos.Pegasos` |
+| solvers of (14) | `n_slack.dual.NSlack`, `one_slack.OneSlack` |
 | θ block: (15), (16) | `theta_block.PosteriorProblem`; solved by `log_linear` or `lbfgs` |
 | Algorithm 2, its subgradient (17) | `ssd.ssd`, `ssd.subgradient` |
 | where learning starts | `initial.starting_weights`, `likelihood_start.likelihood_posterior` |
@@ -12,13 +12,11 @@
 
 from lvmdc.solvers.cccp import CCCP
 from lvmdc.solvers.choice import CCCPKind, WSolver, latent_block
-from lvmdc.solvers.frank_wolfe import FrankWolfe
 from lvmdc.solvers.initial import Init, starting_weights
 from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.log_linear import log_linear_lbfgs
 from lvmdc.solvers.n_slack.dual import NSlack
 from lvmdc.solvers.one_slack import OneSlack
-from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.soft import SoftProblem
 from lvmdc.solvers.ssd import ssd, subgradient
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound, with_known
@@ -27,12 +25,10 @@ from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 __all__ = [
     "CCCP",
     "CCCPKind",
-    "FrankWolfe",
     "ImputedLatents",
     "Init",
     "NSlack",
     "OneSlack",
-    "Pegasos",
     "PosteriorProblem",
     "SoftProblem",
     "StructuredHinge",

@@ -75,13 +75,11 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Descent:
-    """What a run did: the decrease of (13), the duality gap of its last convex problem, whether (13) can be lowered no further, and
-    whether only the solver is why it is not: it used all of its passes, gained nothing, and would begin again from nothing."""
+    """What a run did: the decrease of (13), the duality gap of its last convex problem, and whether (13) can be lowered no further."""
 
     decrease: float
     gap: float
     converged: bool
-    stuck: bool = False
 
 
 class LatentBlock(StoppingRule, ABC):
@@ -167,8 +165,10 @@ class CCCP(LatentBlock):
         """Solve (14) for the current h*, then impute h*."""
         expected_loss = losses(self.latents)
         before = self.hinge.value(self.point, expected_loss)
-        first, asked = self.first, self.next_gap
-        solution = self.first_solution(expected_loss) if first else self.solver.solve(expected_loss, self.latents, self.point, asked)
+        first = self.first
+        solution = (
+            self.first_solution(expected_loss) if first else self.solver.solve(expected_loss, self.latents, self.point, self.next_gap)
+        )
         point = solution.point if solution.beyond is None or not first else solution.beyond
         latents, after = self.value(point, losses)
         same = self.new_C and distributed.highest(self.hinge.candidates, latents.differs(self.latents)) == 0
@@ -182,9 +182,7 @@ class CCCP(LatentBlock):
         # Where another C, which lowers (13) whatever h* is, leaves h* as it was, (14) is solved for the right one.
         exact = solution.gap <= self.last_gap and point is solution.point
         nothing = decrease <= self.tolerance
-        # A gap above what was asked for is the mark of a solver at the end of its passes.
-        stuck = nothing and not first and self.solver.forgets and solution.gap > asked
-        return Descent(decrease, solution.gap, exact and (nothing or same), stuck and not exact)
+        return Descent(decrease, solution.gap, exact and (nothing or same))
 
     def run(self, losses: Losses, max_rounds: int) -> Descent:
         gap = self.solver.gap(losses(self.latents), self.latents, self.point)
@@ -196,7 +194,7 @@ class CCCP(LatentBlock):
         for _ in range(max_rounds):
             last = self.round(losses)
             total += last.decrease
-            if last.converged or last.stuck:
+            if last.converged:
                 break
         if last.converged:
             self.expect(total)

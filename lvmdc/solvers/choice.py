@@ -5,17 +5,14 @@ from collections.abc import Callable
 from typing import Literal, cast
 
 from lvmdc.solvers.cccp import CCCP, EagerCCCP, InexactCCCP, LatentBlock
-from lvmdc.solvers.frank_wolfe import FrankWolfe
 from lvmdc.solvers.n_slack.dual import NSlack
 from lvmdc.solvers.one_slack import OneSlack
-from lvmdc.solvers.pegasos import Pegasos
 from lvmdc.solvers.self_paced import SelfPaced
 from lvmdc.solvers.w_block import ConvexSolver, ImputedLatents, StructuredHinge
 
-WSolver = Literal["n_slack", "one_slack", "frank_wolfe", "pegasos"]
+WSolver = Literal["n_slack", "one_slack"]
 CCCPKind = Literal["exact", "inexact", "eager", "self_paced"]
 VERSION_0_1 = {"full": "exact", "strict": "inexact"}
-NO_PLANES = {"one_slack": "whose cuts help little with another h*", "pegasos": "which starts again with another h*"}
 
 
 def current_cccp(name: str, warn: bool = False) -> CCCPKind:
@@ -45,14 +42,11 @@ def latent_block(
     """
     convex, kind = convex_solver(hinge, solver, seed), current_cccp(cccp)
     if kind == "eager" and not isinstance(convex, NSlack):
-        raise ValueError(f"cccp must not be 'eager' with solver={solver!r}, {NO_PLANES[solver]}; choose 'inexact', or solver='n_slack'")
+        raise ValueError("cccp='eager' needs solver='n_slack', since cuts of one_slack help little with another h*, but it is 'one_slack'")
     blocks: dict[str, Callable[..., LatentBlock]] = {"exact": CCCP, "inexact": InexactCCCP, "eager": EagerCCCP, "self_paced": SelfPaced}
     return blocks[kind](hinge, convex, tol, latents)
 
 
 def convex_solver(hinge: StructuredHinge, solver: WSolver, seed: int = 0) -> ConvexSolver:
     """The solver of (14) of that name."""
-    if solver == "one_slack":
-        return OneSlack(hinge)
-    kinds = {"n_slack": NSlack, "frank_wolfe": FrankWolfe, "pegasos": Pegasos}
-    return kinds[solver](hinge, seed=seed)
+    return OneSlack(hinge) if solver == "one_slack" else NSlack(hinge, seed=seed)

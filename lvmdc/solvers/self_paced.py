@@ -40,7 +40,7 @@ class SelfPaced(InexactCCCP):
         if after > before:  # the easy samples misled it
             self.point, after = self.hinge.origin(), before
         rest = super().run(losses, max_rounds)
-        return Descent(before - after + rest.decrease, rest.gap, rest.converged, rest.stuck)
+        return Descent(before - after + rest.decrease, rest.gap, rest.converged)
 
     def _pace(self, losses: Losses) -> None:
         """Rounds on the easy samples, until all are easy."""

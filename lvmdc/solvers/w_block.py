@@ -247,7 +247,6 @@ class ConvexSolver(ABC):
     """
 
     mixes_scores = False  # whether the scores of a solution are mixed from those of other points, which adds rounding errors
-    forgets = False  # whether it keeps nothing between calls, so that solving the same (14) again would end no better
 
     def __init__(self, hinge: StructuredHinge, max_iter: int = 1000):
         self.hinge, self.max_iter = hinge, max_iter

@@ -20,8 +20,6 @@ NETWORKS = ["module=alternating", "prediction=mlp", "conditional=mlp", "predicti
 SPARSE = ["module=sparse", "data.batch_size=4", "trainer.max_epochs=60"]
 SYSTEMS = {
     "one_slack": ["method.solver=one_slack"],
-    "frank_wolfe": ["method.solver=frank_wolfe"],
-    "pegasos": ["method=lsvm", "method.solver=pegasos", "method.C=30", "method.max_iter=1"],
     "eager": ["method=ilsvm", "method.cccp=eager"],
     "self_paced": ["method.cccp=self_paced"],
     "chi2": ["kernel_map=chi2"],

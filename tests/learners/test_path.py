@@ -53,7 +53,7 @@ def test_after_another_c_w_and_the_posterior_take_turns_after_few_rounds(monkeyp
 
     def counted(self, losses):
         rounds[-1] += 1
-        return replace(one(self, losses), converged=False, stuck=False)  # so that nothing but the limit ends them
+        return replace(one(self, losses), converged=False)  # so that nothing but the limit ends them
 
     monkeypatch.setattr(CCCP, "run", lambda self, *given: rounds.append(0) or run(self, *given))
     monkeypatch.setattr(CCCP, "round", counted)

@@ -159,28 +159,6 @@ def sweeps(order: Array, tables: Tables, steps: int, target: float, rounds: int)
 
 
 @njit(cache=True, fastmath=FAST)
-def visit(chosen: Array, enough: Array, gaps: Array, tables: Tables, steps: int) -> tuple[Array, Array]:  # pragma: no cover
-    """Steps for the samples `chosen`, in place, unless their known planes have a gap below their `enough`; `gaps` (n,) takes the others.
-
-    Which samples were left as they are, and the value of each one's mixture of planes, both in the order of `chosen`.
-    """
-    value, change = np.empty(tables.alpha.shape[1], tables.w.dtype), np.empty(tables.alpha.shape[1])
-    left = np.zeros(len(chosen), np.bool_)
-    level = np.zeros(len(chosen))
-    for j in range(len(chosen)):
-        i = chosen[j]
-        if tables.total[i] <= 0.0:
-            gaps[i] = 0.0
-            continue
-        gap, mixed = ascend(i, tables, steps, enough[j], 0.0, value, change)
-        level[j] = mixed / tables.total[i]
-        left[j] = gap <= enough[j]
-        if not left[j]:
-            gaps[i] = max(gap, 0.0)
-    return left, level
-
-
-@njit(cache=True, fastmath=FAST)
 def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
     """out −= Σ α_p Ψ_p in float64."""
     room = np.empty(out.shape[1], np.float32)
