@@ -29,10 +29,8 @@ from omegaconf.errors import ConfigKeyError, ValidationError
 from lvmdc.lightning.ranks import this_rank
 
 log = logging.getLogger(__name__)
-LITERALS = {"null": None, "none": None, "true": True, "false": False}
-
-log = logging.getLogger(__name__)
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+INSTALLED = Path(__file__).resolve().parents[1] / "configs"  # in a wheel
+CONFIGS = INSTALLED if INSTALLED.is_dir() else INSTALLED.parents[1] / "configs"  # in a clone
 # What an experiment may set for those of its methods and features that have it; the others leave it out.
 SHARED = {"method": ("J", "cccp"), "features": ("normalise", "longer_side", "contrast", "maps_dir")}
 KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "text"}

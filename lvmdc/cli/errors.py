@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import hydra
@@ -27,8 +27,8 @@ CONVERTED = {"Integer": "an integer", "Float": "a number"}  # as OmegaConf calls
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)
 
 
-def run(config_name: str, work: Callable[[DictConfig], Any]) -> None:
-    """Compose a configuration from the command line and work on it.
+def run(config_name: str, work: Callable[[DictConfig], Any], words: Sequence[str] | None = None) -> None:
+    """Compose a configuration from the words of the command line, all but the program's name where not given, and work on it.
 
     A mistake of the user's ends the program with a sentence; LVMDC_TRACEBACK=1 shows where it arose. In a sweep the error is passed on:
     a launcher must see which of its runs failed.
@@ -37,10 +37,14 @@ def run(config_name: str, work: Callable[[DictConfig], Any]) -> None:
     logging.raiseExceptions = False  # a log file on a full disk: the console still shows every line, without tracebacks between them
     threading.excepthook = _background
     register()
-    sys.argv[1:] = renamed_words(sys.argv[1:])
+    words = sys.argv[1:] if words is None else words
+    start, words = sys.argv[: len(sys.argv) - len(words)], renamed_words(list(words))
+    command = [*start, *words]
+    sys.argv = [start[0], *words]  # where Hydra reads its words: no name of a command
 
     @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)
     def main(cfg: DictConfig) -> Any:
+        sys.argv = command  # by which Lightning starts other ranks, and which the record of a run holds
         try:
             return work(cfg)
         except EXPECTED as error:

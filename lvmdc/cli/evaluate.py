@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 ALTERNATIVES = 3  # of an image, in predictions.json
 
 
-def main() -> None:
-    """The program of scripts/eval.py."""
-    errors.run("eval", evaluate_checkpoint)
+def main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc eval`, and scripts/eval.py."""
+    errors.run("eval", evaluate_checkpoint, words)
 
 
-def predict_main() -> None:
-    """The program of scripts/predict.py."""
-    errors.run("predict", predict_images)
+def predict_main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc predict`, and scripts/predict.py."""
+    errors.run("predict", predict_images, words)
 
 
 def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:

@@ -1,9 +1,10 @@
 """Public data sets in the layout that the readers expect.
 
-python scripts/prepare_data.py mammals    [source=a clone or archive of its repository] [target=…]
-python scripts/prepare_data.py voc_action [source=the official archive or a devkit] [year=2011] [target=…]
+lvmdc prepare mammals source=spl                                        # a clone or archive of the photographs' repository
+lvmdc prepare voc_action source=VOCtrainval_25-May-2011.tar year=2011   # the official archive, or an unpacked devkit
 
-Without a source it says where to get one. The target is $LVMDC_DATA, or data/ where that is not set.
+Without source= a command says where to get one. The data go to the folder target=, by default $LVMDC_DATA, or data/ where that is
+not set.
 """
 
 import logging
@@ -11,7 +12,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -31,11 +32,11 @@ WHERE = {
 Get it, and name the clone or its archive:
 
   git clone --depth 1 https://github.com/dgboy2000/spl
-  python scripts/prepare_data.py mammals source=spl""",
+  lvmdc prepare mammals source=spl""",
     "voc_action": """PASCAL VOC 2011 is at http://host.robots.ox.ac.uk/pascal/VOC/voc2011/ (training/validation data).
 Get it, and name the archive, or the devkit that was unpacked from it:
 
-  python scripts/prepare_data.py voc_action source=VOCtrainval_25-May-2011.tar
+  lvmdc prepare voc_action source=VOCtrainval_25-May-2011.tar
 
 year=2010 and year=2012 take those of their years, which are on the pages beside it.""",
 }
@@ -43,11 +44,16 @@ year=2010 and year=2012 take those of their years, which are on the pages beside
 OPTIONS = {"mammals": {"source", "target"}, "voc_action": {"source", "target", "year"}}
 
 
-def main() -> None:
-    """The program of scripts/prepare_data.py."""
-    name, options = (sys.argv[1:2] or [""])[0], dict(word.partition("=")[::2] for word in sys.argv[2:])
+def main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc prepare`, and scripts/prepare_data.py."""
+    words = sys.argv[1:] if words is None else words
+    if {"-h", "--help"} & {*words}:
+        print(__doc__)  # noqa: T201
+        return
+    name, options = (*words[:1], "")[0], dict(word.partition("=")[::2] for word in words[1:])
     if name not in OPTIONS:
-        sys.exit(f"{__doc__}\nerror: the data set must be one of {', '.join(OPTIONS)}, but it is {name!r}")
+        given = f"but it is {name!r}" if name else "but none is given"
+        sys.exit(f"{__doc__}\nerror: the data set must be one of {', '.join(OPTIONS)}, {given}")
     unknown = sorted(set(options) - OPTIONS[name])
     if unknown:
         sys.exit(f"error: {unknown[0]!r} is not an option of {name}, which has {', '.join(sorted(OPTIONS[name]))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from lvmdc.vision.proposals.file import save_proposals
 log = logging.getLogger(__name__)
 
 
-def main() -> None:
-    """The program of scripts/make_proposals.py."""
-    errors.run("make_proposals", make_proposals)
+def main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc proposals`, and scripts/make_proposals.py."""
+    errors.run("make_proposals", make_proposals, words)
 
 
 def boxes_over_ranks(images: ImageSet, proposals: Proposals, progress: bool) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""A figure of the paper from a composed configuration: what scripts/reproduce.py runs."""
+"""A figure of the paper from a composed configuration: what `lvmdc reproduce` runs."""
 
 from __future__ import annotations
 
@@ -96,11 +96,10 @@ def do_missing(cfg: DictConfig, runs: Sequence[Run], problem: Problem, store: St
         samples.unlink(missing_ok=True)
 
 
-def main() -> None:
-    """The program of scripts/reproduce.py."""
-    sys.argv[1:] = quoted(sys.argv[1:])
+def main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc reproduce`, and scripts/reproduce.py."""
     try:
-        errors.run("reproduce", lambda cfg: reproduce(checked(cfg)))
+        errors.run("reproduce", lambda cfg: reproduce(checked(cfg)), quoted(sys.argv[1:] if words is None else words))
     except RunsFailed as failed:
         sys.exit(f"error: {failed}")
     except KeyboardInterrupt:
@@ -213,8 +212,8 @@ def command(words: Sequence[str], without: tuple[str, ...] = PASSING) -> str:
     """What to type to get the same results, without words that change none.
 
     >>> command(["figure='1'", "n_jobs=4", "publish=docs"])
-    'python scripts/reproduce.py figure=1'
+    'lvmdc reproduce figure=1'
     """
-    kept = (word for word in words if not word.startswith(without))
+    kept = (word for word in words if not word.startswith(without) and word != "reproduce")
     typed = (word.replace("'", "") if word.startswith("figure=") else word for word in kept)
-    return shlex.join(["python", "scripts/reproduce.py", *typed])
+    return shlex.join(["lvmdc", "reproduce", *typed])

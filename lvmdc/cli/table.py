@@ -1,8 +1,13 @@
-"""The results of many runs in one table: means and deviations over folds and seeds."""
+"""The results of many runs in one table: mean ± deviation over folds and seeds, a row per setting.
+
+lvmdc table                                          # the newest sweep under logs/
+lvmdc table logs/object_detection/sweeps/SWEEP       # any folder of runs
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -16,12 +21,16 @@ BRACKETS = 500  # in a list of settings; YAML takes long to read deep nesting
 REPEATS = ("data.fold", "seed", "method.seed", "data.split_seed")  # what makes a repetition, not another setting
 
 
-def main() -> None:
-    """The program of scripts/table.py."""
+def main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc table`, and scripts/table.py."""
+    words = sys.argv[1:] if words is None else words
+    if {"-h", "--help"} & {*words}:
+        print(__doc__)  # noqa: T201
+        return
     newest = sorted(Path("logs").glob("*/sweeps/*"), key=lambda path: path.stat().st_mtime)
-    if len(sys.argv) < 2 and not newest:
+    if not words and not newest:
         sys.exit("error: there is no sweep under logs/; name a folder of runs")
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else newest[-1]
+    folder = Path(words[0]) if words else newest[-1]
     try:
         table = collect(folder)
     except (OSError, ValueError) as error:

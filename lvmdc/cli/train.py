@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,9 @@ EMBEDDED = ("cluttered_digits", "digit_scenes", "stick_actions", "planted_motifs
 SCORES = ("test/loss", "test/error")  # what a sweep minimises
 
 
-def main() -> None:
-    """The program of scripts/train.py."""
-    errors.run("train", score)
+def main(words: Sequence[str] | None = None) -> None:
+    """`lvmdc train`, and scripts/train.py."""
+    errors.run("train", score, words)
 
 
 def score(cfg: DictConfig) -> float | None:

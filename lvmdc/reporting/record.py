@@ -39,7 +39,10 @@ def command_line(without: str | tuple[str, ...] = "\n") -> str:
     >>> command_line().startswith("python ")
     True
     """
-    return "python " + shlex.join(word for word in sys.argv if not word.startswith(without))
+    program = Path(sys.argv[0])
+    installed = program.stem == "lvmdc" or program.parts[-2:] == ("lvmdc", "__main__.py")
+    start = ["lvmdc"] if installed else ["python", sys.argv[0]]
+    return shlex.join([*start, *(word for word in sys.argv[1:] if not word.startswith(without))])
 
 
 def describe_run() -> dict[str, Any]:

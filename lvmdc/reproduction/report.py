@@ -40,7 +40,7 @@ from lvmdc.vision.datasets.images import ImageSet
 log = logging.getLogger(__name__)
 HEAD = """# Results
 
-Written by `python scripts/reproduce.py figure=… publish=docs` from the runs themselves; edits between the markers are lost.
+Written by `lvmdc reproduce figure=… publish=docs` from the runs themselves; edits between the markers are lost.
 """
 
 Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted

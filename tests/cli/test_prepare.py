@@ -169,7 +169,7 @@ def run_script(monkeypatch, *words):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "error: the data set must be one of mammals, voc_action, but it is ''"),
+        ([], "error: the data set must be one of mammals, voc_action, but none is given"),
         (["mammals", "sorce=x"], "error: 'sorce' is not an option of mammals, which has source, target"),
         (
             ["voc_action", "source=nowhere", "year=x"],

@@ -84,7 +84,7 @@ def test_the_demo_by_its_script_leaves_all_files(tmp_path):
     assert not list(folder.glob("samples*"))
     assert json.loads((folder / "run.json").read_text())[0]["versions"]["torch"]
     published = (tmp_path / "docs" / "RESULTS.md").read_text(encoding="utf-8")
-    assert "`python scripts/reproduce.py figure=demo data.images.per_class=5 'C=[1.0]'" in published
+    assert "`lvmdc reproduce figure=demo data.images.per_class=5 'C=[1.0]'" in published
     assert str(tmp_path) not in published
     assert (tmp_path / "docs" / "demo.png").read_bytes() == (folder / "demo.png").read_bytes()
 

@@ -15,7 +15,7 @@ from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import SUFFIXES
 
 BOXES = Path(__file__).with_name("mammals_boxes.csv")  # read by eye, to about three pixels
-HOW = "`python scripts/prepare_data.py mammals` says how to get them"
+HOW = "`lvmdc prepare mammals` says how to get them"
 
 WINDOW = (8, 6)  # cells across and down
 LENGTH = 8 * 6 * 31  # numbers of a window, 31 per cell

@@ -32,7 +32,7 @@ ACTIONS = (
 )
 YEARS = (2010, 2011, 2012)  # those with an action task
 SPLITS = ("train", "val", "trainval")
-HOW = "`python scripts/prepare_data.py voc_action` says how to get it"
+HOW = "`lvmdc prepare voc_action` says how to get it"
 
 
 def voc_action(path: str | Path, year: int = 2011, split: str = "trainval") -> ImageSet:

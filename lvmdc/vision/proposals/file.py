@@ -21,7 +21,7 @@ OUTSIDE = ("refuse", "clip")
 
 class FileProposals(Proposals):
     """The boxes of each image from an npz with the arrays `images` (n,), names, `counts` (n,) and boxes (T, 4), corners in pixels, those of
-    one image after the other: what `scripts/make_proposals.py`, or `numpy.savez` alone, writes. Images that it does not hold are refused.
+    one image after the other: what `lvmdc proposals`, or `numpy.savez` alone, writes. Images that it does not hold are refused.
 
     Args:
         path: the npz; see `NamedRows` for how images are found in it.

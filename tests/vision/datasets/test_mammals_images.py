@@ -62,7 +62,7 @@ def test_a_photograph_missing_or_too_many_is_refused_by_name(blank, tmp_path):
 
 
 def test_a_missing_folder_is_refused_with_the_way_to_fill_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"images does not exist; `python scripts/prepare_data\.py mammals` says how to get them"):
+    with pytest.raises(FileNotFoundError, match=r"images does not exist; `lvmdc prepare mammals` says how to get them"):
         mammals(tmp_path)
 
 

@@ -79,9 +79,7 @@ def test_a_bad_annotation_is_refused_by_name(tmp_path, content, message):
 def test_missing_parts_are_refused_by_name(tmp_path):
     write_devkit(tmp_path, IMAGES)
     root = tmp_path / "VOC2011"
-    with pytest.raises(
-        FileNotFoundError, match=r"VOC2012 of the VOC 2012 devkit does not exist; `python scripts/prepare_data\.py voc_action`"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"VOC2012 of the VOC 2012 devkit does not exist; `lvmdc prepare voc_action`"):
         voc_action(tmp_path, 2012)
     (root / "JPEGImages" / "2011_000004.jpg").unlink()
     with pytest.raises(FileNotFoundError, match=r"2011_000004\.jpg, which does not exist \(1 of 6 files are missing"):
