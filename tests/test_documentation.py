@@ -10,6 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from lvmdc.cli import config as resolvers
 from lvmdc.cli.reproduce import quoted
+from lvmdc.lightning.renamed import renamed_words
 
 ROOT = Path(__file__).resolve().parents[1]
 # RESULTS.md is written by a program, with the commands that were typed then.
@@ -45,7 +46,7 @@ def test_commands_of_a_page_compose(page):
         overrides = [word for word in words if "=" in word and word.split("=")[0] not in ("hydra/launcher",)]
         if script not in SCRIPTS or "--help" in words:
             continue
-        sweep = [word.split(",")[0] if "-m" in words else word for word in overrides]
+        sweep = renamed_words([word.split(",")[0] if "-m" in words else word for word in overrides])
         GlobalHydra.instance().clear()
         with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
             compose(SCRIPTS[script], overrides=quoted(sweep))

@@ -27,6 +27,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigKeyError, ValidationError
 
 from lvmdc.lightning.ranks import this_rank
+from lvmdc.lightning.renamed import SHORT
 
 log = logging.getLogger(__name__)
 INSTALLED = Path(__file__).resolve().parents[1] / "configs"  # in a wheel
@@ -194,7 +195,8 @@ def checked(cfg: DictConfig) -> DictConfig:
     cfg = cfg.copy()
     missing = OmegaConf.missing_keys(cfg)
     if missing:
-        raise ValueError(f"{min(missing)} must be given: {min(missing)}=…")
+        name = next((short for short, full in SHORT.items() if full == f"{min(missing)}="), f"{min(missing)}=").rstrip("=")
+        raise ValueError(f"{name} must be given: {name}=…")
     for part, names in SHARED.items():
         node = cfg.get(part)
         structure = settings_of(node._target_) if node and "_target_" in node else None

@@ -48,7 +48,7 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     model.check_data(data)
     data.setup("test")
     if data.test is None:
-        raise ValueError("the data have no test part, all images were used for training: ask for one by overrides=['data.fraction=0.6']")
+        raise ValueError("the data have no test part, all images were used for training: train again with data.fraction=0.6 to keep one")
     measures = model.measure(data.test)
     path = Path(cfg.paths.output_dir) / "results.json"
     write_measures(path, measures)

@@ -20,6 +20,7 @@ from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.drawing import png
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SafeNames, write_atomically, write_measures
+from lvmdc.vision.datasets.reading import SUFFIXES
 from lvmdc.vision.detection import pseudo_labels, save_coco
 from lvmdc.vision.features import CNN, Concatenated
 from lvmdc.vision.proposals import JitteredBoxes
@@ -62,13 +63,14 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     write_measures(folder / "results.json", found | {"objective": module.history()[-1]["objective"]})
     if isinstance(module, DetectorModule):
         _save_pseudo_labels(module, folder / "pseudo_labels.json")
+    notes = [verdict(results), f"Supervision used: {supervision(module.data)}."] if isinstance(module, DetectorModule) else []
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
-        write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board])
+        write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board], notes)
     if results:
         log.info("\n%s\n", table.text())
-    if isinstance(module, DetectorModule):
-        log.info("%s", verdict(results))
+    for note in notes[:1]:
+        log.info("%s", note)
     log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
     log.info("run folder  %s", folder)
     places = {"report": "report.html", "images": "images", "checkpoint": "checkpoints/last.ckpt", "boxes found": "pseudo_labels.json"}
@@ -126,6 +128,8 @@ def supervision(data: LatentDataModule) -> str:
     'labels of 18 images'
     """
     found = [f"labels of {len(data.division()[0])} images"]
+    if shown := int(data.shown().sum()):
+        found.append(f"boxes of {shown} images")
     if isinstance(data.proposals, JitteredBoxes):
         found.append("true boxes, from which proposals are made")
     parts = [data.features, *(data.features.parts.values() if isinstance(data.features, Concatenated) else ())]
@@ -187,7 +191,7 @@ def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple
     assert train is not None
     part, shown = ("training", train) if module.data.test is None else ("test", module.data.test)
     learned, drawn = draw_learned(module, train), draw_samples(module, shown, SHOWN)
-    names = SafeNames(".png")
+    names = SafeNames(".png", SUFFIXES)
     for caption, image in drawn:
         write_atomically(folder / names.path(caption.split(":")[0]), png(image))
     columns = max(1, SHEET // max(image.width for _, image in drawn))

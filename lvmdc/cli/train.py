@@ -70,7 +70,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         checkpoint.check_fits(data.classes)
     log.info("%s", describe(data, cfg))
     log.info("%s, %s", learner, type(module).__name__)
-    if isinstance(module, DetectorModule):
+    if isinstance(module, DetectorModule) or bool(data.shown().any()):
         log.info("supervision used: %s", supervision(data))
     if not cfg.train:
         if not data.has_test:

@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, Sampler
 from lvmdc import distributed
 from lvmdc.boxes import box_area
 from lvmdc.candidates import Candidates
+from lvmdc.learners import LatentLearner
 from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
 from lvmdc.segments import segment_max
@@ -78,27 +79,35 @@ def seed_batches(module: pl.LightningModule, seed: int) -> None:
 
 @dataclass(frozen=True)
 class Samples:
-    """Images or other items with their candidates and labels y: (n,) classes, or (n, K) labels of images that may show several; and,
-    where it is known, the true candidate h (n,): for images the one nearest to the true box."""
+    """Images or other items with their candidates and labels y: (n,) classes, or (n, K) labels of images that may show several; and the
+    true candidate h (n,), −1 where it is unknown: for images the one nearest to the true box. None: it is unknown for all, or images may
+    show several objects."""
 
     items: ImageSet | CandidateSet
     candidates: Candidates
     y: Tensor
     h: Tensor | None
     divided: bool = False  # whether these are one rank's, and the other ranks have the others
+    shown: Tensor | None = None  # (n,) which samples may be trained with their true h or boxes (`known_boxes`); None: none
 
     def __len__(self) -> int:
         return len(self.y)
 
     def subset(self, index: Tensor) -> Samples:
         """Some of the samples, in that order."""
-        h = None if self.h is None else self.h[index]
-        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h)
+        h, shown = (None if values is None else values[index] for values in (self.h, self.shown))
+        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h, shown=shown)
 
     def to(self, device: torch.device) -> Samples:
         """The same on another device; the items stay where they are."""
         h = None if self.h is None else self.h.to(device)
         return replace(self, candidates=self.candidates.to(device), y=self.y.to(device), h=h)
+
+    def h_for(self, learner: LatentLearner) -> Tensor | None:
+        """(n,) the h that a learner trains with, −1 where it must find it; None: everywhere."""
+        if learner.uses_known_h or self.h is None:
+            return self.h if learner.uses_known_h else None
+        return None if self.shown is None else self.h.where(self.shown.to(self.h.device), -1)
 
 
 class LatentDataModule(pl.LightningDataModule):
@@ -110,8 +119,8 @@ class LatentDataModule(pl.LightningDataModule):
         features: what they look like.
         samples: in place of these three, a data set that makes its candidates itself. Where it came divided, `fold`, `fraction` and
             `split_seed` divide only its training part, for validation.
-        fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests. None:
-            0.6, but all of them train where the data are images without true boxes, since nothing can be measured on them.
+        fold: which of the independent 60/40 divisions by class; `fraction` of every class trains, the rest tests; 1: all train. None:
+            0.6 of the images whose boxes are known, while all others train, since nothing can be measured on them.
         split: a file with the divisions that were published with the data (see `published_split`), of which `fold` chooses one.
         val_fraction: share of the training part that is held out for validation; the test part is for the end alone.
         cache_dir: where candidates are kept between runs.
@@ -119,6 +128,8 @@ class LatentDataModule(pl.LightningDataModule):
         prior: what is known of h from the image alone; with images only. It is fitted on the training part, and the boxes that it suggests
             become candidates.
         prior_columns: factor on what the prior knows of each box (`Prior.columns`), which is added to the features; 0: nothing is added.
+        known_boxes: share of the training samples with a true h, or true boxes, that train with them; the others train with labels alone.
+            None: 1 where only some of the images have boxes, else 0. A detector takes the largest object of each class.
         batch_size: samples in a mini-batch, of all ranks together; None: all of them at once, as the exact solver needs.
     """
 
@@ -139,10 +150,14 @@ class LatentDataModule(pl.LightningDataModule):
         kernel_map: KernelMap | None = None,
         prior: Prior | None = None,
         prior_columns: float = 0.0,
+        known_boxes: float | None = None,
     ):
         super().__init__()
         if not 0 <= val_fraction < 1:
             raise ValueError(f"val_fraction must lie in [0, 1), but it is {val_fraction}")
+        if known_boxes is not None and not 0 <= known_boxes <= 1:
+            raise ValueError(f"known_boxes must be a share between 0 and 1, or None, but it is {known_boxes}")
+        self.known_boxes = known_boxes
         parts = (images, proposals, features)
         if any((part is None) == (samples is None) for part in parts):
             raise ValueError("data must be either images with proposals and features, or samples, which need none of them")
@@ -184,13 +199,35 @@ class LatentDataModule(pl.LightningDataModule):
         items, fraction = self.items, FRACTION if self.fraction is None else self.fraction
         if self.split is not None:
             return published_split(self.split, self.fold, items.names)
+        if self.fraction == 1:
+            return torch.arange(len(items)), torch.arange(0)
         if isinstance(items, ImageSet):
-            if self.fraction is None and items.truth is None and items.division is None:
-                return torch.arange(len(items)), torch.arange(0)
+            if self.fraction is None and items.division is None and not bool(items.boxed.all()):
+                return self._division_of_boxed(items, fraction)
             return items.split(fraction, self.fold, self.split_seed)
         if items.division is not None:
             return items.division
         return split_by_class(items.y, fraction, self.fold, self.split_seed, items.groups)
+
+    def _division_of_boxed(self, images: ImageSet, fraction: float) -> tuple[Tensor, Tensor]:
+        """The images of a class whose boxes are known are divided where there are several; all others train."""
+        boxed = images.boxed
+        several = images.y[boxed].bincount(minlength=len(images.classes)) > 1
+        measured = (boxed & several[images.y]).nonzero().flatten()
+        if len(measured) == 0:
+            return torch.arange(len(images)), measured
+        test = measured[images.subset(measured).split(fraction, self.fold, self.split_seed)[1]]
+        return torch.ones(len(images), dtype=torch.bool).index_fill(0, test, False).nonzero().flatten(), test
+
+    def shown(self) -> Tensor:
+        """(n,) which samples train with their true h or boxes."""
+        items, train = self.items, self._parts()[0]
+        known = items.boxed if isinstance(items, ImageSet) else torch.full((len(items),), items.h is not None)
+        share = float(bool(known.any()) and not bool(known.all())) if self.known_boxes is None else self.known_boxes
+        chosen = train[known[train]]
+        if 0 < share < 1:
+            chosen = chosen[self._held_out(chosen, share, self.split_seed + 2)[0]]
+        return torch.zeros(len(items), dtype=torch.bool).index_fill(0, chosen if share > 0 else chosen[:0], True)
 
     @property
     def has_test(self) -> bool:
@@ -201,22 +238,28 @@ class LatentDataModule(pl.LightningDataModule):
         """The candidates of everything, and the division into parts; once, whatever the stage."""
         if self.train is not None:
             return
-        train, test = self.division()
-        held_out = train[:0]
-        if self.val_fraction > 0:
-            keep, out = self._held_out(train)
-            train, held_out = train[keep], train[out]
+        train, held_out, test = self._parts()
         direct = self.samples
         every = self._of_images(train) if direct is None else Samples(direct, direct.candidates(), direct.y, direct.h)
+        if bool((shown := self.shown()).any()):
+            every = replace(every, shown=shown)
         if self.kernel_map is not None:
             self.kernel_map.fit(every.candidates.subset(train))  # and on nothing else
         self.test = self._own(every, test, "test") if len(test) else None
         self.val = self._own(every, held_out, "validation") if len(held_out) else None
         self.train = self._own_training(every, train)
 
-    def _held_out(self, train: Tensor) -> tuple[Tensor, Tensor]:
-        """Which of the training samples stay, and which validate."""
-        parts = (1 - self.val_fraction, self.fold, self.split_seed + 1)
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The samples that train, validate and test."""
+        train, test = self.division()
+        if self.val_fraction == 0:
+            return train, train[:0], test
+        keep, out = self._held_out(train, 1 - self.val_fraction, self.split_seed + 1)
+        return train[keep], train[out], test
+
+    def _held_out(self, train: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+        """Which of the training samples stay, a share of every class where each has one, and which do not."""
+        parts = (share, self.fold, seed)
         if self.one_class:
             items = self.items
             return split_by_class(items.y[train], *parts, None if items.groups is None else items.groups[train])
@@ -258,8 +301,7 @@ class LatentDataModule(pl.LightningDataModule):
         log.info("proposals: %.1f boxes per image%s", candidates.n_candidates / len(candidates), self._reach(candidates))
         seconds = (time.perf_counter() - began) / len(candidates)
         log.info("candidates took %.2f s per image; peak memory so far %.1f GB", seconds, peak_memory() / 1e9)
-        h = None if images.boxes is None else true_candidate(candidates, images.boxes)[0]
-        return Samples(images, candidates, images.labels, h)
+        return Samples(images, candidates, images.labels, _true_h(images, candidates))
 
     def _reach(self, candidates: Candidates) -> str:
         """How many of the true boxes the candidates find, where they are known; a warning where candidates are too few or too small."""
@@ -292,6 +334,16 @@ class LatentDataModule(pl.LightningDataModule):
         """The whole test part as one batch of indices."""
         assert self.test is not None
         return DataLoader([torch.arange(len(self.test))], batch_size=None)  # type: ignore[arg-type]
+
+
+def _true_h(images: ImageSet, candidates: Candidates) -> Tensor | None:
+    """(n,) the candidate nearest to the true box of each image that shows one object, −1 where that is unknown."""
+    known = images.boxed.nonzero().flatten()
+    if not images.one_class or len(known) == 0 or (boxes := images.subset(known).boxes) is None:
+        return None
+    assert candidates.boxes is not None
+    placed = Candidates(torch.zeros(len(candidates.boxes), 1), candidates.counts, candidates.boxes).subset(known)  # without features
+    return torch.full((len(images),), -1).index_put((known,), true_candidate(placed, boxes)[0])
 
 
 def peak_memory() -> int:

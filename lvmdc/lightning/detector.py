@@ -13,7 +13,7 @@ from lvmdc.learners import LatentLearner, Supervised
 from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.detection import Detector, ExclusiveDetector, baselines, measure, supervised
+from lvmdc.vision.detection import Detector, ExclusiveDetector, baselines, ground_truth_candidates, measure, supervised
 from lvmdc.vision.detection.exclusive import check_one_class_each
 
 
@@ -85,9 +85,9 @@ class DetectorModule(LatentModule):
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
         """The next class that has not been learned, or all of them."""
-        before = self._left()
+        before, train = self._left(), self._train
         if before:
-            self.detector.fit_class(self._train.candidates, images_of(self._train).table, before[0])
+            self.detector.fit_class(train.candidates, images_of(train).table, before[0], known_boxes(train))
         left = self._left()
         for k in before:
             if k not in left:
@@ -131,7 +131,7 @@ class DetectorModule(LatentModule):
             return {}
         guesses = baselines(test.candidates, images_of(test), self.iou, self.data.prior)
         found = {f"test_{name}": {"corloc": value} for name, value in guesses.items()}
-        if not self.supervised or images_of(train).truth is None:
+        if not self.supervised or not bool(images_of(train).boxed.all()):
             return found
         candidates = train.candidates.to(self.device)
         best = supervised(self.detector, candidates, images_of(train))
@@ -167,6 +167,15 @@ def images_of(samples: Samples) -> ImageSet:
     """The images of samples that are images."""
     assert isinstance(samples.items, ImageSet)
     return samples.items
+
+
+def known_boxes(samples: Samples) -> Tensor | None:
+    """(n, K) the candidates nearest to the boxes that may be trained with, −1 where h must be found; None: everywhere."""
+    images = images_of(samples)
+    if samples.shown is None or images.truth is None:
+        return None
+    truth = images.truth[samples.shown[images.truth.image]]
+    return ground_truth_candidates(samples.candidates, truth, len(images.classes))
 
 
 def mean_history(histories: dict[int, list[dict[str, float]]]) -> list[dict[str, float]]:

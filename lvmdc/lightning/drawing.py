@@ -69,7 +69,8 @@ def _boxes(shown: Samples, candidates: Candidates, i: int) -> tuple[Tensor, Tens
         return boxes, None if shown.h is None else boxes[int(shown.h[i])]
     assert candidates.boxes is not None
     start, count = int(candidates.offsets[i]), int(candidates.counts[i])
-    return candidates.boxes[start : start + count], None if shown.items.boxes is None else shown.items.boxes[i]
+    truth = None if shown.items.truth is None else shown.items.truth.of_image(i).box
+    return candidates.boxes[start : start + count], None if truth is None or len(truth) == 0 else truth[0]
 
 
 @torch.no_grad()

@@ -40,7 +40,7 @@ class ExactModule(LatentModule):
         train = self.data.train
         assert train is not None
         self.learner.n_classes = len(self.data.classes)
-        self.learner.begin(train.candidates.to(self.device), train.y, h=train.h if self.learner.uses_known_h else None)
+        self.learner.begin(train.candidates.to(self.device), train.y, h=train.h_for(self.learner))
         if self._restored is not None:
             self.learner.load_state_dict(self._restored)
 

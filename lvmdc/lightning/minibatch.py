@@ -15,7 +15,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import Conditional, ConditionalModel, LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.distributions.prediction import module_scores
 from lvmdc.inference import best, best_of_class
-from lvmdc.learners import DISC, LSVM, LatentLearner, Supervised
+from lvmdc.learners import DISC, LSVM, LatentLearner
 from lvmdc.lightning.averaged import AveragedWeights
 from lvmdc.lightning.batches import Batch, TrainingSet
 from lvmdc.lightning.convergence import Convergence
@@ -109,7 +109,7 @@ class MiniBatchModule(LatentModule):
             train, learner = self.training_samples(), self.learner
             learner.n_classes = len(self.data.classes)
             self._make_networks(train.candidates.n_features, train.candidates.for_phi().n_features, learner.n_classes)
-            given = learner.checked(train.candidates, train.y, h=train.h if isinstance(learner, Supervised) else None)
+            given = learner.checked(train.candidates, train.y, h=train.h_for(learner))
             if isinstance(learner, DISC):
                 learner.begin_theta(given.candidates)
             start = learner.start_truth(given.candidates, learner.start_posterior(given))

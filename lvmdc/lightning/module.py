@@ -154,6 +154,11 @@ def measures_of(samples: Samples, loss: Loss, y_hat: Tensor, h_hat: Tensor) -> d
     found = {"error": samples.y != y_hat}
     if samples.h is None:
         return found
+    index = (samples.h >= 0).nonzero().flatten()
+    if len(index) == 0:  # other ranks may know some
+        return found | {name: torch.zeros(0) for name in ("loss", "overlap", "corloc")}
+    if len(index) < len(samples):
+        return measures_of(samples.subset(index), loss, y_hat[index], h_hat[index]) | found
     found["loss"] = loss.between(samples.candidates, samples.y, samples.h, y_hat, h_hat)
     if not isinstance(samples.items, ImageSet):
         latent = torch.tensor(samples.items.latent, device=y_hat.device)

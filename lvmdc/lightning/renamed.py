@@ -42,6 +42,7 @@ WORDS = {
     "detection.bound=": "module.supervised=",
     "detection.": "module.",
 }
+SHORT = {"data.path=": "data.images.path="}  # short words of the command line, which stay
 VALUES = {
     "cccp": {"full": "exact", "strict": "inexact"},
     "solver": {"frank_wolfe": "n_slack", "pegasos": "n_slack"},  # which were dropped
@@ -59,10 +60,10 @@ OPTIONS["soft"] = OPTIONS["alternating"] = (*OPTIONS["sparse"][:-1], "optimizer_
 
 
 def renamed_words(words: list[str]) -> list[str]:
-    """Words of a command line with today's names; those of version 0.1 work for one release, and each is named in a warning.
+    """Words of a command line with today's names in full; those of version 0.1 work for one release, and each is named in a warning.
 
-    >>> renamed_words(["+disc.J=0.1", "solver=stochastic", "solver.norm=l1", "method.solver=one_slack"])
-    ['+method.J=0.1', 'module=sparse', 'module.norm=l1', 'method.solver=one_slack']
+    >>> renamed_words(["+disc.J=0.1", "solver=stochastic", "solver.norm=l1", "method.solver=one_slack", "data.path=photos"])
+    ['+method.J=0.1', 'module=sparse', 'module.norm=l1', 'method.solver=one_slack', 'data.images.path=photos']
     """
     settings = dict(word.partition("=")[::2] for word in words)
     options = {name.removeprefix("solver."): LITERALS.get(value.lower(), value) for name, value in settings.items()}
@@ -89,6 +90,9 @@ def renamed_words(words: list[str]) -> list[str]:
 
 def _word(word: str) -> str:
     prefix, rest = re.fullmatch(r"([+~]*)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
+    for short, full in SHORT.items():
+        if rest.startswith(short):
+            return prefix + full + rest.removeprefix(short)
     old = max((old for old in WORDS if rest.startswith(old) and (old[-1] in "=." or rest == old)), key=len, default=None)
     if old is None:
         return word

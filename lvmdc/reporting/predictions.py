@@ -3,13 +3,13 @@
 `predictions.json` is UTF-8. For images of one object it holds
 
     {"format": "lvmdc predictions", "version": 2, "images": [
-        {"name": "elk/1.jpg", "class": "elk", "score": 1.25, "box": [x1, y1, x2, y2], "drawing": "drawings/elk/1.jpg.png",
+        {"name": "elk/1.jpg", "class": "elk", "score": 1.25, "box": [x1, y1, x2, y2], "drawing": "images/elk/1.png",
          "alternatives": [{"class": "deer", "score": 1.1, "box": [x1, y1, x2, y2]}, …]}, …]}
 
 and for images with objects of several classes
 
     {"format": "lvmdc detections", "version": 2, "images": [
-        {"name": "zoo/1.jpg", "drawing": "drawings/zoo/1.jpg.png",
+        {"name": "zoo/1.jpg", "drawing": "images/zoo/1.png",
          "objects": [{"class": "elk", "score": 1.25, "box": [x1, y1, x2, y2]}, …]}, …]}
 
 with images in the order in which they came, boxes in pixels of the image (null where candidates have none), alternatives and objects best
@@ -28,6 +28,7 @@ from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.reporting.drawing import draw_detection, draw_scene, png
 from lvmdc.storage.files import SafeNames, write_atomically
+from lvmdc.vision.datasets.reading import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Prediction:
 
 
 def save_predictions(folder: str | Path, records: Iterable[Prediction], size: int = 512) -> Path:
-    """Write `predictions.json` and `drawings/….png` under `folder`; the path of the JSON.
+    """Write `predictions.json` and `images/….png` under `folder`; the path of the JSON.
 
     Records are drawn one at a time, so that a generator needs memory for one image only. The JSON is replaced in one step when all
     drawings are there.
@@ -92,14 +93,14 @@ def save_predictions(folder: str | Path, records: Iterable[Prediction], size: in
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = save_predictions(folder, [elk])
     ...     sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*.*"))
-    ['drawings/élans/1.jpg.png', 'predictions.json']
+    ['images/élans/1.png', 'predictions.json']
     """
-    folder, names, images = Path(folder), SafeNames(".png"), []
+    folder, names, images = Path(folder), SafeNames(".png", SUFFIXES), []
     for record in records:
         try:
             entry = {"name": record.name, **record.best.as_json(), "drawing": None}
             if record.image is not None:
-                entry["drawing"] = (Path("drawings") / names.path(record.name)).as_posix()
+                entry["drawing"] = (Path("images") / names.path(record.name)).as_posix()
                 write_atomically(folder / str(entry["drawing"]), png(_drawn(record, record.image, size)))
             entry["alternatives"] = [other.as_json() for other in record.alternatives]
         except ValueError as error:
@@ -127,7 +128,7 @@ class SceneRecord:
 
 
 def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Sequence[str], size: int = 512) -> Path:
-    """Write `predictions.json` and `drawings/….png` under `folder`; the path of the JSON.
+    """Write `predictions.json` and `images/….png` under `folder`; the path of the JSON.
 
     Records are drawn one at a time, so that a generator needs memory for one image only.
 
@@ -137,14 +138,14 @@ def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Seq
     ...     json.loads(save_scenes(folder, [elk], ["elk"]).read_text())["images"][0]["objects"]
     [{'class': 'elk', 'score': 1.25, 'box': [0.0, 0.0, 4.0, 4.0]}]
     """
-    folder, names, images = Path(folder), SafeNames(".png"), []
+    folder, names, images = Path(folder), SafeNames(".png", SUFFIXES), []
     for record in records:
         found = record.found
         if found.score is None:
             raise ValueError(f"{record.name}: found must have scores, but found.score is None")
         columns = zip(found.label.tolist(), found.score.tolist(), found.box, strict=True)
         objects = [Detection(classes[k], score, box).as_json() for k, score, box in columns]
-        drawing = Path("drawings") / names.path(record.name)
+        drawing = Path("images") / names.path(record.name)
         count = f"{len(objects)} object{'' if len(objects) == 1 else 's'}"
         write_atomically(folder / drawing, png(draw_scene(record.image, found, classes, caption=count, size=size)))
         images.append({"name": record.name, "drawing": drawing.as_posix(), "objects": objects})

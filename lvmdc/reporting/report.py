@@ -30,6 +30,10 @@ NAMES = {
     "entropy": "entropy of P_θ(h|x,y)",
     "gap": "duality gap",
 }
+OWN = (
+    "The expected loss compares predictions for the training samples with P_θ, the model's own belief about h. It is small where the model"
+    " agrees with itself, right or wrong. The losses in the table of results compare predictions with ground truth."
+)
 TERMS = {"objective", "w_norm", "theta_norm"}
 
 
@@ -41,6 +45,7 @@ def write_report(
     results: Table | Sequence[Mapping[str, object]],
     images: Sequence[tuple[str, Image.Image]],
     commands: Sequence[str],
+    notes: Sequence[str] = (),
 ) -> None:
     """Write a page that shows what was run, its results, how learning went and what it sees in images.
 
@@ -52,6 +57,7 @@ def write_report(
         results: a table, or rows for `results_table`.
         images: captions and images, such as those of `draw_detection`.
         commands: how to run it again, and what else to type.
+        notes: what to know about the results, or why there are none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +70,7 @@ def write_report(
     chosen = results_table([{"setting": name, "value": str(value)} for name, value in settings.items()])
     parts = {
         "What was run": {"folded": chosen, "summary": f"{len(settings)} settings"} if settings else None,
-        "Results": {"tables": [table]} if table.cells else None,
+        "Results": {"tables": [table] if table.cells else [], "notes": notes} if table.cells or notes else None,
         "Curves": _curves(history) if history else None,
         "Images": {"images": images} if images else None,
         "How to reproduce": {"commands": commands} if commands else None,
@@ -114,6 +120,7 @@ def _curves(history: History) -> dict[str, Any]:
         "charts": [chart for chart in charts if chart],
         "folded": results_table(history),
         "summary": f"all numbers, {len(history)} iterations",
+        "notes": [OWN] if "loss" in held else [],
     }
 
 

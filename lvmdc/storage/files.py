@@ -76,21 +76,23 @@ def write_measures(path: str | Path, measures: Mapping[str, float]) -> None:
 class SafeNames:
     """Gives every image a different relative path for its drawing; sub-folders and letters of any script stay.
 
-    Characters that a file system may not take become `_`, `..` is dropped, and a name that was used before gets a number. Names that
+    An ending among `replaced` is left out. Characters that a file system may not take become `_`, `..` is dropped, and a name that was used before gets a number. Names that
     differ only in case or in the composition of accents count as equal, as they do on macOS and Windows.
 
-    >>> names = SafeNames(".png")
-    >>> [str(names.path(name)) for name in ("élans/a?.jpg", "../etc/b", "/B.jpg", "b.jpg")]
-    ['élans/a_.jpg.png', 'etc/b.png', 'B.jpg.png', 'b.jpg-2.png']
+    >>> names = SafeNames(".png", replaced=(".jpg",))
+    >>> [str(names.path(name)) for name in ("élans/a?.jpg", "../etc/b", "/B.JPG", "b.gif", "b.jpg")]
+    ['élans/a_.png', 'etc/b.png', 'B.png', 'b.gif.png', 'b-2.png']
     """
 
-    def __init__(self, suffix: str):
-        self.suffix = suffix
+    def __init__(self, suffix: str, replaced: tuple[str, ...] = ()):
+        self.suffix, self.replaced = suffix, replaced
         self._given: set[str] = set()
 
     def path(self, name: str) -> Path:
         """A path for `name`, never given before."""
-        *folders, last = [_safe_part(part) for part in name.split("/") if part not in ("", ".", "..")] or ["_"]
+        ending = next((end for end in self.replaced if name.casefold().endswith(end)), "")
+        parts = name[: len(name) - len(ending)].split("/")
+        *folders, last = [_safe_part(part) for part in parts if part not in ("", ".", "..")] or ["_"]
         # A folder must not have the name of a drawing.
         folders = [f"{part}_" if part.casefold().endswith(self.suffix) else part for part in folders]
         number, path = 1, Path(*folders, last + self.suffix)

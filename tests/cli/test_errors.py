@@ -115,7 +115,7 @@ def test_several_starts_in_one_training_are_refused(config, small, tmp_path):
 
 
 def test_setting_that_must_be_given_is_named(config, tmp_path):
-    with pytest.raises(ValueError, match=r"data\.images\.path must be given"):
+    with pytest.raises(ValueError, match=r"data\.path must be given"):
         train(config("train", "data=folder", f"paths.output_dir={tmp_path}", f"paths.log_dir={tmp_path}"))
 
 

@@ -74,6 +74,10 @@ def test_without_boxes_all_images_train_and_the_run_says_what_it_cannot_measure(
     assert "supervision used: labels of 12 images; a classifier trained on ImageNet" in said
     assert "how well objects are found cannot be measured" in said
     assert "s per image; peak memory so far" in said
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert "how well objects are found cannot be measured" in report
+    assert "Supervision used: labels of 12 images; a classifier trained on ImageNet" in report
+    assert "the model&#39;s own belief about h" in report
     for name in ("report.html", "images/all.png", "checkpoints/last.ckpt"):
         assert (out / name).stat().st_size > 0
     content = json.loads((out / "pseudo_labels.json").read_text())
@@ -138,6 +142,25 @@ def test_with_boxes_every_baseline_is_measured_too(config, tmp_path):
     for name in (*guesses, "supervised"):
         assert 0 <= results[f"test_{name}/corloc"] <= 1
     assert measures["test/recall"] > 0.8
+    found = evaluate_checkpoint(
+        config("eval", f"ckpt_path='{tmp_path}/out'", f"paths.output_dir={tmp_path}", f"paths.cache_dir='{tmp_path}/out/cache'")
+    )
+    assert found["corloc"] == pytest.approx(measures["test/corloc"])
+
+
+def test_images_with_boxes_and_images_with_labels_only_train_together(config, tmp_path, caplog):
+    rows = write_photos(tmp_path / "photos")
+    some = [row for i, row in enumerate(rows) if i % 2]  # 3 of the 6 images of a class
+    (tmp_path / "photos" / "boxes.csv").write_text("\n".join(["image,label,x1,y1,x2,y2", *some]))
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        measures = train(config(*settings(tmp_path / "photos", tmp_path / "out")))
+    assert "boxes of 6 images from" in caplog.text
+    assert "supervision used: labels of 10 images; boxes of 4 images; a classifier trained on ImageNet" in caplog.text
+    assert 0 <= measures["test/corloc"] <= 1
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert "test_centred_box/corloc" in results
+    assert "test_supervised/corloc" not in results  # which would need all boxes
+    assert len(json.loads((tmp_path / "out" / "pseudo_labels.json").read_text())["images"]) == 10
     found = evaluate_checkpoint(
         config("eval", f"ckpt_path='{tmp_path}/out'", f"paths.output_dir={tmp_path}", f"paths.cache_dir='{tmp_path}/out/cache'")
     )

@@ -33,7 +33,7 @@ def test_the_json_holds_what_was_predicted(tmp_path):
                 "class": "elk & <deer>",
                 "score": 1.25,
                 "box": [1.5, 2.0, 20.25, 30.0],
-                "drawing": "drawings/elk/1.jpg.png",
+                "drawing": "images/elk/1.png",
                 "alternatives": [
                     {"class": "bison", "score": 0.5, "box": [0.0, 0.0, 8.0, 8.0]},
                     {"class": "llama", "score": 0.25, "box": None},
@@ -74,10 +74,10 @@ def test_every_name_comes_back_and_has_its_drawing_inside_the_folder(tmp_path):
     drawings = [folder / entry["drawing"] for entry in entries]
     assert len({str(d).casefold() for d in drawings}) == len(names)
     for drawing in drawings:
-        assert drawing.resolve().is_relative_to(folder.resolve() / "drawings")
+        assert drawing.resolve().is_relative_to(folder.resolve() / "images")
         assert Image.open(drawing).width == 32
     assert {p.name for p in tmp_path.iterdir()} == {"out"}
-    assert (folder / "drawings" / "été" / "b c.jpg.png").is_file()
+    assert (folder / "images" / "été" / "b c.png").is_file()
     assert len(list(folder.rglob("*.png"))) == len(names)
     assert not list(folder.rglob("*.tmp"))
 
@@ -91,7 +91,7 @@ def test_the_same_input_gives_the_same_names(tmp_path):
 def test_records_are_drawn_one_at_a_time(tmp_path):
     def records():
         yield prediction("a.jpg")
-        assert (tmp_path / "drawings" / "a.jpg.png").is_file()
+        assert (tmp_path / "images" / "a.png").is_file()
         yield prediction("b.jpg")
 
     save_predictions(tmp_path, records())
@@ -101,7 +101,7 @@ def test_records_are_drawn_one_at_a_time(tmp_path):
 def test_posterior_and_truth_are_drawn(tmp_path):
     more = {"boxes": [[0, 0, 30, 30]], "posterior": [1.0], "truth": [2, 2, 30, 30], "correct": False}
     save_predictions(tmp_path, [prediction("plain"), prediction("full", **more)])
-    plain, full = (Image.open(tmp_path / "drawings" / f"{name}.png") for name in ("plain", "full"))
+    plain, full = (Image.open(tmp_path / "images" / f"{name}.png") for name in ("plain", "full"))
     assert plain.size == full.size
     assert plain.tobytes() != full.tobytes()
 

@@ -17,7 +17,7 @@ COLUMNS = ("image", "label", "x1", "y1", "x2", "y2")
 
 
 def read_box_table(path: Path, root: Path, labels: Sequence[str], sizes: Mapping[str, tuple[int, int]]) -> list[list[float]]:
-    """The box of each image from a table with the columns image,label,x1,y1,x2,y2, every row checked.
+    """The box of each image from a table with the columns image,label,x1,y1,x2,y2, every row checked; NaN where the table has no row.
 
     Args:
         path: the table, in UTF-8.
@@ -42,11 +42,9 @@ def read_box_table(path: Path, root: Path, labels: Sequence[str], sizes: Mapping
         if name in found:
             raise ValueError(f"{where}: {name} has a second row, but an image has one true box")
         found[name] = _box(row, sizes[name], f"{where}: {name}")
-    missing = [name for name in sizes if name not in found]
-    if missing:
-        more = f", nor for {len(missing) - 1} other images" if len(missing) > 1 else ""
-        raise ValueError(f"{path} must have a row for every image, but it has none for {missing[0]}{more}")
-    return [found[name] for name in sizes]
+    if not found:
+        raise ValueError(f"{path} must have a row for at least one image, but it has none")
+    return [found.get(name, [math.nan] * 4) for name in sizes]
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -117,8 +115,8 @@ def folder(path: str | Path, boxes: str | Path | None = None, check: bool = Fals
     """The images `path/<class>/<file>`; the classes are the names of the folders, in alphabetical order.
 
     True boxes come from `boxes`, or from `path/boxes.csv` where that file exists: a table with the columns
-    image,label,x1,y1,x2,y2 and one row for each image. `image` is `<class>/<file>`, or the path from the table's own folder;
-    `label` is the class; the box lies in the upright image. Without a table the set has no boxes.
+    image,label,x1,y1,x2,y2 and one row for each image whose box is known. `image` is `<class>/<file>`, or the path from the table's own
+    folder; `label` is the class; the box lies in the upright image. Without a table the set has no boxes.
 
     Hidden files and files that are not images by their suffix are left aside.
     The header of every image is read, so that a file that is no image is found before any work is done; with `check` all of it, and classes
@@ -149,8 +147,10 @@ def folder(path: str | Path, boxes: str | Path | None = None, check: bool = Fals
     table = Path(boxes) if boxes is not None else root / "boxes.csv"
     has_table = boxes is not None or table.is_file()
     corners = read_box_table(table, root, [classes[k] for k in labels], sizes) if has_table else None
-    log.info("%s: %d images of %d classes, %s", root, len(files), len(classes), f"boxes from {table}" if corners else "no boxes")
-    return ImageSet([file for _, file in files], classes, labels, corners, names)
+    images = ImageSet([file for _, file in files], classes, labels, corners, names)
+    known = f"boxes of {'all' if images.boxed.all() else int(images.boxed.sum())} images from {table}" if has_table else "no boxes"
+    log.info("%s: %d images of %d classes, %s", root, len(files), len(classes), known)
+    return images
 
 
 def _class_folders(root: Path) -> list[str]:

@@ -27,7 +27,8 @@ class ImageSet:
         classes: the K names of the classes.
         labels: (n,) class indices in 0..K−1 where each image has one class, or (n, K): 1 where an image shows a class, −1 where it does
             not, 0 where that is unknown. Where not given, those of `boxes`; unknown without boxes.
-        boxes: the true boxes, or, where each image has one class, also (n, 4) corners x1, y1, x2, y2 of its one object in pixels.
+        boxes: the true boxes, or, where each image has one class, also (n, 4) corners x1, y1, x2, y2 of its one object in pixels, a row of
+            NaN where they are unknown.
         names: what each image is called in messages, caches and results; `image 0`, … where not given.
         groups: (n,) integers; images of one group are near duplicates, which a split must keep on one side.
         objects: for each image the (k, 4) boxes of everything in it that looks like the object, labelled or not: what a
@@ -65,8 +66,8 @@ class ImageSet:
         self.names = [f"image {i}" for i in range(n)] if names is None else list(names)
         check_length("names", len(self.names), n)
         if labels is None:
-            known = isinstance(boxes, LabelledBoxes)
-            labels = boxes.labels(n, n_classes) if known else torch.zeros(n, n_classes, dtype=torch.long)  # type: ignore[union-attr]
+            given = isinstance(boxes, LabelledBoxes)
+            labels = boxes.labels(n, n_classes) if given else torch.zeros(n, n_classes, dtype=torch.long)  # type: ignore[union-attr]
         self.labels = _checked_labels(as_tensor(labels), n, n_classes)
         self._box: Tensor | None = None
         self.truth: LabelledBoxes | None = None
@@ -75,8 +76,9 @@ class ImageSet:
                 raise ValueError(f"boxes must be of {n} images and {n_classes} classes, but one is of an image or class beyond them")
             self.truth = boxes
         elif boxes is not None:
-            self._box = _checked_boxes("boxes", boxes, n)
-            self.truth = LabelledBoxes(torch.arange(n), self.y, self._box)
+            self._box = _checked_boxes("boxes", boxes, n, unknown=True)
+            known = self.boxed.nonzero().flatten()
+            self.truth = LabelledBoxes(known, self.y[known], self._box[known])
         self.groups = None if groups is None else _indices("groups", groups, n)
         self.objects: list[Tensor] | None = None
         if objects is not None:
@@ -90,7 +92,7 @@ class ImageSet:
         return len(self.sources)
 
     def __repr__(self) -> str:
-        boxes = "boxes" if self._box is not None else None if self.truth is None else f"{len(self.truth)} boxes"
+        boxes = "boxes" if self.boxes is not None else None if self.truth is None else f"{len(self.truth)} boxes"
         extras = [name for name in ("groups", "objects", "division") if getattr(self, name) is not None]
         return f"ImageSet({', '.join([f'{len(self)} images of {len(self.classes)} classes', *([boxes] if boxes else []), *extras])})"
 
@@ -115,8 +117,18 @@ class ImageSet:
 
     @property
     def boxes(self) -> Tensor | None:
-        """(n, 4) the true box of each image's one object; None where it is unknown, or where images may show several."""
-        return self._box
+        """(n, 4) the true box of each image's one object; None where that of any image is unknown, or where images may show several."""
+        return self._box if bool(self.boxed.all()) else None
+
+    @property
+    def boxed(self) -> Tensor:
+        """(n,) whether the true boxes of each image are known.
+
+        >>> images = ImageSet([np.zeros((4, 6), np.uint8)] * 2, ["cat"], [0, 0], boxes=[[0, 0, 2, 2], [np.nan] * 4])
+        >>> images.boxed.tolist(), images.boxes, images.truth
+        ([True, False], None, LabelledBoxes(1 boxes))
+        """
+        return torch.full((len(self),), self.truth is not None) if self._box is None else self._box.isfinite().all(dim=1)
 
     def shown(self, i: int) -> list[str]:
         """The names of the classes that image i shows."""
@@ -157,7 +169,9 @@ class ImageSet:
             chosen = chosen.nonzero().flatten()
         chosen = chosen.long()
         rows = chosen.tolist()
-        boxes = self._box[chosen] if self._box is not None else None if self.truth is None else self.truth.subset(chosen)
+        boxes = None if self.truth is None else self.truth.subset(chosen) if self._box is None else self._box[chosen]
+        if self._box is not None and not bool(self.boxed[chosen].any()):
+            boxes = None
         return ImageSet(
             [self.sources[i] for i in rows],
             self.classes,
@@ -238,11 +252,13 @@ def _indices(name: str, values: ArrayLike, n: int) -> Tensor:
     return tensor.long()
 
 
-def _checked_boxes(name: str, values: ArrayLike, n: int | None) -> Tensor:
+def _checked_boxes(name: str, values: ArrayLike, n: int | None, unknown: bool = False) -> Tensor:
     boxes = as_tensor(values).to(torch.float32)
     if boxes.dim() != 2 or boxes.shape[1] != 4 or len(boxes) != (len(boxes) if n is None else n):
         raise ValueError(f"{name} must have shape ({'k' if n is None else n}, 4), but it has shape {tuple(boxes.shape)}")
     proper = boxes.isfinite().all(dim=1) & (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    if unknown and bool(proper.any()):
+        proper |= boxes.isnan().all(dim=1)
     if not bool(proper.all()):
         i = int((~proper).nonzero()[0])
         raise ValueError(f"{name} must be finite with x2 > x1 and y2 > y1, but {name}[{i}] is {boxes[i].tolist()}")

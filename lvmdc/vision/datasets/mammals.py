@@ -72,7 +72,8 @@ def mammals(path: str | Path, boxes: str | Path | None = None) -> ImageSet:
     groups = torch.arange(len(images))
     for first, second in NEAR_DUPLICATES:
         groups[images.names.index(second)] = groups[images.names.index(first)]
-    return ImageSet(images.sources, images.classes, images.y, images.boxes, images.names, groups)
+    images.groups = groups
+    return images
 
 
 def check_complete(root: Path) -> None:

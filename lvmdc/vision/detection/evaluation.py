@@ -75,7 +75,7 @@ def measure(detector: Detector, candidates: Candidates, images: ImageSet, iou: f
     """Means over the classes that the images show, each at an overlap of `iou`; and, for each class, `<measure>/<class>`.
 
     `corloc` of the best box for each label, `ap` and `ap_11_point`, VOC's average precision, `recall`, the share of the true boxes that
-    some candidate finds, and, with `coco`, COCO's precisions (`coco/AP`, …). Nothing where no true box is known.
+    some candidate finds, and, with `coco`, COCO's precisions (`coco/AP`, …). All of the images whose true boxes are known.
 
     >>> import numpy as np, torch
     >>> from lvmdc import LSVM, LabelledBoxes
@@ -85,6 +85,9 @@ def measure(detector: Detector, candidates: Candidates, images: ImageSet, iou: f
     >>> measure(Detector(LSVM(C=10.0, init="uniform")).fit(c, images.table), c, images)["corloc"]
     1.0
     """
+    boxed = images.boxed
+    if bool(boxed.any()) and not bool(boxed.all()):
+        candidates, images = candidates.subset(boxed.to(candidates.device)), images.subset(boxed)
     truth, n_classes = images.truth, len(images.classes)
     if truth is None or not bool((~truth.difficult).any()):
         return {}

@@ -75,11 +75,23 @@ def test_hidden_files_and_other_files_are_left_aside(pets, caplog):
     assert "1 files are left aside" in caplog.text
 
 
+def test_a_table_may_have_the_boxes_of_some_of_the_images(pets, caplog):
+    table(pets, *GOOD[1:])
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        images = folder(pets)
+    assert images.boxed.tolist() == [False, True, True]
+    assert images.boxes is None
+    assert images.truth.image.tolist() == [1, 2]
+    assert images.truth.box.tolist() == [[1, 2, 3.5, 4], [2, 2, 4, 4]]
+    assert images.subset([2, 0]).boxed.tolist() == [True, False]
+    assert images.subset([2, 1]).boxes.tolist() == [[2, 2, 4, 4], [1, 2, 3.5, 4]]
+    assert "boxes of 2 images from" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (GOOD[:2], r"must have a row for every image, but it has none for dog/é\.png$"),
-        (GOOD[:1], r"none for cat/2 b\.JPG, nor for 1 other images"),
+        ((), r"boxes\.csv must have a row for at least one image, but it has none"),
         ((*GOOD, "cat/9.png,cat,0,0,1,1"), r"boxes\.csv, line 5: there is no image 'cat/9\.png' in "),
         ((*GOOD, "../../secret.png,cat,0,0,1,1"), r"line 5: there is no image '\.\./\.\./secret\.png'"),
         ((*GOOD, "cat/1.png,cat,0,0,1,1"), r"line 5: cat/1\.png has a second row"),
