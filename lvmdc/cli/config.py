@@ -129,7 +129,6 @@ class Reproduce:
     losses: Any = None
     compare: str = MISSING
     against: list[str] = field(default_factory=list)
-    path: bool = False
     folds: int = 5
     seed: int = 0
     validation: Search = field(default_factory=Search)

@@ -147,7 +147,6 @@ def read_protocol(cfg: DictConfig) -> Protocol:
         validation["folds"],
         validation["fraction"],
         inner_settings,
-        bool(cfg.get("path", False)),
     )
     protocol.check()
     return protocol

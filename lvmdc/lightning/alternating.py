@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lvmdc.inference import best
-from lvmdc.learners import DISC, LatentLearner, SoftDISC
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning import optimizers
 from lvmdc.lightning.batches import Batch
 from lvmdc.lightning.convergence import Plateau
@@ -56,8 +56,9 @@ class AlternatingModule(MiniBatchModule):
 
     def check_learner(self) -> None:
         """Refuse a learner whose objective `training_step` is not."""
-        if isinstance(self.learner, SoftDISC):
-            raise ValueError(f"{type(self).__name__} learns a P_w that is a delta, but that of SoftDISC is a softmax; use module=soft")
+        if self.learner.temperature is not None:
+            name = type(self.learner).__name__
+            raise ValueError(f"{type(self).__name__} learns a P_w that is a delta, but that of {name} is a softmax; use module=soft")
         self.check_no_outer_iterations()
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
@@ -75,7 +76,7 @@ class AlternatingModule(MiniBatchModule):
         objective = self.w_norm(self.p_w) + C * xi.double().mean()
 
         # θ, w held: J/2 ‖θ‖² + C/n Σ_i (H_i(w, θ) − β H_i(θ)) (15), agreement minus β times diversity.
-        if isinstance(learner, DISC) and self.weights.learns_theta:
+        if self.weights.learns_theta:
             agreement = loss.expected_at(p, *best(x, scores))  # (m,): H_i(w, θ) = Δ_i(y_i(w), h_i(w); θ) (8)
             if learner.theta_bound == "slack":
                 agreement = samples.slack(scores.detach(), loss.expected_loss(p), h_star)  # (m,): its bound ξ_i(w, θ), as in (16)
@@ -130,7 +131,7 @@ class SoftModule(AlternatingModule):
     and θ. The options are those of `AlternatingModule`."""
 
     def check_learner(self) -> None:
-        if not isinstance(self.learner, SoftDISC):
+        if self.learner.temperature is None:
             raise ValueError(f"SoftModule is for SoftDISC, but the learner is {type(self.learner).__name__}; use module=alternating")
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
@@ -143,10 +144,9 @@ class SoftModule(AlternatingModule):
 
     def problem(self, samples: Batch, start: Tensor | None = None) -> SoftProblem:
         """The objective on a batch; `start` (T,) replaces P_θ."""
-        learner = self.learner
-        assert isinstance(learner, SoftDISC)
-        weights = (learner.C * samples.share, learner.J, learner.beta, learner.temperature)
-        return SoftProblem(self.p_w, self.p_theta, samples.loss, samples.known, *weights, start)
+        one, C = self.learner, self.learner.C * samples.share
+        assert one.temperature is not None  # see `check_learner`
+        return SoftProblem(self.p_w, self.p_theta, samples.loss, samples.known, C, one.J, one.beta, one.temperature, start)
 
     def slacks(self, samples: Batch, scores: Tensor, p: Tensor) -> Tensor:
         """(n,): H(P_θ, P_w) − (1−β) H(P_w, P_w), in place of ξ_i."""
@@ -155,5 +155,5 @@ class SoftModule(AlternatingModule):
     def default_for_w(self, w: list[nn.Parameter]) -> Steps:
         if not self.weights.linear_w:
             return optimizers.for_network(w)
-        assert isinstance(self.learner, SoftDISC)
+        assert self.learner.temperature is not None
         return optimizers.for_log_linear(w, self.samples.candidates, self.learner.temperature)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import Prediction
-from lvmdc.learners import LatentLearner, Supervised
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.vision.datasets.images import ImageSet
@@ -42,7 +42,7 @@ class DetectorModule(LatentModule):
         pseudo_score: float | None = None,
     ):
         super().__init__(learner, config)
-        if isinstance(learner, Supervised):
+        if learner.uses_known_h:
             raise ValueError("method=supervised needs ground-truth boxes; module.supervised=true trains that beside another method")
         if pseudo_score is not None and not 0 <= pseudo_score <= 1:
             raise ValueError(f"module.pseudo_score must be a probability, or null, but it is {pseudo_score}")

@@ -8,14 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from lvmdc.distributions import LinearPrediction, Prediction
-from lvmdc.learners import DISC, LatentLearner, SoftDISC
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning.convergence import BlockConvergence
 from lvmdc.lightning.dual_steps import STEPS, DualSteps, held_posterior
 from lvmdc.lightning.minibatch import MiniBatchModule
 from lvmdc.lightning.optimizers import Steps, steps
 from lvmdc.objective import Objective
 from lvmdc.solvers.log_linear import log_linear_lbfgs
-from lvmdc.solvers.theta_block import PosteriorProblem
 
 
 class DualModule(MiniBatchModule):
@@ -36,9 +35,10 @@ class DualModule(MiniBatchModule):
 
     def __init__(self, learner: LatentLearner, config: dict[str, Any] | None = None, average: float | None = 8.0):
         super().__init__(learner, config, BlockConvergence(learner.C * learner.tol, learner.cccp), average=average)
-        if isinstance(learner, SoftDISC):
-            raise ValueError("dual steps are for a P_w that is a delta, but that of SoftDISC is a softmax; use module=soft")
-        if isinstance(learner, DISC) and isinstance(learner.conditional, nn.Module):
+        if learner.temperature is not None:
+            name = type(learner).__name__
+            raise ValueError(f"dual steps are for a P_w that is a delta, but that of {name} is a softmax; use module=soft")
+        if isinstance(learner.conditional, nn.Module):
             raise ValueError("module=dual solves a log-linear θ, but conditional is a network; use module=alternating")
         self.check_no_outer_iterations()
         if learner.cccp == "self_paced":
@@ -87,12 +87,10 @@ class DualModule(MiniBatchModule):
     def _solve_theta(self, p_w: Prediction, tol: float) -> tuple[float, int]:
         """Minimise (15) or (16) over θ for this P_w; what it gained, and how many passes it took."""
         learner, whole = self.learner, self.samples.whole()
-        assert isinstance(learner, DISC)
         assert self.p_theta.linear is not None
         with torch.no_grad():
             scores = p_w.scores(whole.candidates)
-        weights = (learner.J, learner.C, learner.beta)
-        problem = PosteriorProblem(self.p_theta, whole.loss, scores, *weights, learner.theta_bound, whole.known)
+        problem = learner.theta_problem(self.p_theta, whole.loss, scores, whole.known, learner.C)
         gained = log_linear_lbfgs(problem, self.p_theta.linear, tol)
         self.weights.restart("p_theta")
         self.weights.update("p_theta")  # a solution is not averaged with what came before

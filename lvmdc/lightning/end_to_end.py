@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lvmdc.candidates import Candidates
 from lvmdc.inference import best_of_class
-from lvmdc.learners import DISC, LatentLearner, Supervised
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning import optimizers
 from lvmdc.lightning.alternating import AlternatingModule
 from lvmdc.lightning.averaged import AveragedWeights
@@ -43,9 +43,7 @@ class EndToEndModule(AlternatingModule):
         augmentation: random views of the training images; None: the images as they are.
         optimizer_backbone: makes the optimizer of the network's weights; its rate falls linearly to zero.
         frozen_epochs: how long the network stays fixed while w and θ learn.
-        alternate: w and θ step with every second batch, the network with the others; otherwise all with every batch.
         clip: the length that the network's gradient is cut to; None: no limit.
-        theta_to_backbone: whether the network also learns from what θ minimises.
         begin: `exact`: w and θ start at the optimum on the network's first features; `steps`: at zero.
         finish: `exact`: in the last epoch w and θ go to the optimum on the features that were learned, from the h* of the learned w.
         hold: with `begin=exact`, h* and θ stay where the exact solver left them while w and the network learn, as h* does in a round of
@@ -65,16 +63,14 @@ class EndToEndModule(AlternatingModule):
         augmentation: Augmentation | None = None,
         optimizer_backbone: OptimizerFactory | None = None,
         frozen_epochs: int = 0,
-        alternate: bool = False,
         clip: float | None = 1.0,
-        theta_to_backbone: bool = True,
         begin: Heads = "exact",
         finish: Heads = "exact",
         hold: bool | Literal["all"] = False,
         **options: Any,
     ):
         self.begin, self.finish, self.hold = begin, finish, hold
-        self.frozen_epochs, self.alternate, self.clip, self.theta_to_backbone = frozen_epochs, alternate, clip, theta_to_backbone
+        self.frozen_epochs, self.clip = frozen_epochs, clip
         if begin == "exact":
             options["warmup_epochs"] = 0  # h* is where the exact solver left it
         super().__init__(learner, config, **options)
@@ -83,7 +79,6 @@ class EndToEndModule(AlternatingModule):
         self.regions = RegionFeatures(self.network)
         self.augmentation, self.optimizer_backbone = augmentation, optimizer_backbone
         self.convergence = PlannedEpochs()
-        self._batch_count = 0  # since the network began to learn
 
     def check_no_outer_iterations(self) -> None:
         if "exact" not in (self.begin, self.finish):
@@ -93,9 +88,7 @@ class EndToEndModule(AlternatingModule):
         for name, value in (("begin", self.begin), ("finish", self.finish)):
             if value not in get_args(Heads):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(Heads))}, but it is {value!r}")
-        networks = (
-            options.get("prediction") or options.get("conditional") or isinstance(getattr(self.learner, "conditional", ""), nn.Module)
-        )
+        networks = options.get("prediction") or options.get("conditional") or isinstance(self.learner.conditional, nn.Module)
         if "exact" in (self.begin, self.finish) and networks:
             raise ValueError(
                 "begin and finish must be 'steps' where prediction or conditional is a network: the exact solver is for linear ones"
@@ -109,9 +102,8 @@ class EndToEndModule(AlternatingModule):
         for name in ("w", "theta") if self.hold == "all" else ("theta",) if self.hold else ():
             if options.get(f"optimizer_{name}") is not None:
                 raise ValueError(f"hold={self.hold!r} keeps {name} where the exact solver left it, but optimizer_{name} would move it")
-        if self.hold == "all" and (self.alternate or self.frozen_epochs):
-            found = f"they are {self.alternate} and {self.frozen_epochs}"
-            raise ValueError(f"hold='all' lets the network alone learn, so that alternate must be false and frozen_epochs 0, but {found}")
+        if self.hold == "all" and self.frozen_epochs:
+            raise ValueError(f"hold='all' lets the network alone learn, so that frozen_epochs must be 0, but it is {self.frozen_epochs}")
 
     # ---- before the first step -----------------------------------------------------------------------------------
 
@@ -125,7 +117,7 @@ class EndToEndModule(AlternatingModule):
 
     def make_optimizers(self) -> dict[str, Steps]:
         weights = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        count = max(1, self._batches * (self._planned - self._waiting) // (2 if self.alternate else 1))
+        count = max(1, self._batches * (self._planned - self._waiting))
         return super().make_optimizers() | {"network": optimizers.for_backbone(weights, count, self.optimizer_backbone)}
 
     @property
@@ -170,7 +162,6 @@ class EndToEndModule(AlternatingModule):
 
     def training_step(self, batch: Tensor, batch_idx: int) -> None:
         """A step on w, θ and the network; see `AlternatingModule.training_step`, whose batches come from the network here."""
-        self._batch_count = (self.current_epoch - self._waiting) * self._batches + batch_idx
         index, share = self.samples.own(batch.to(self.device))
         described = self._describe(index)
         with torch.autocast(self.device.type, enabled=False):  # half precision is for the network alone
@@ -187,10 +178,7 @@ class EndToEndModule(AlternatingModule):
             return None
         self.network.train(not self._frozen)
         with torch.set_grad_enabled(not self._frozen):
-            seen = self.regions(super().training_samples().subset(index.cpu()), self.augmentation).to(self.device)
-        if self.theta_to_backbone:
-            return seen
-        return Candidates(seen.features, seen.counts, seen.boxes, seen.for_phi().features.detach(), seen.prior)
+            return self.regions(super().training_samples().subset(index.cpu()), self.augmentation).to(self.device)
 
     @property
     def h_held(self) -> bool:
@@ -208,11 +196,7 @@ class EndToEndModule(AlternatingModule):
     def moving(self) -> set[str]:
         held = {"p_w", "p_theta"} if self.hold == "all" else {"p_theta"} if self.hold else set()
         heads = super().moving() - {"network"} - held
-        if self._frozen:
-            return heads
-        if not self.alternate:
-            return heads | {"network"}
-        return {"network"} if self._batch_count % 2 else heads
+        return heads if self._frozen else heads | {"network"}
 
     def step_optimizers(self) -> None:
         if "network" in self.moving():
@@ -284,14 +268,14 @@ def solve_heads(learner: LatentLearner, samples: TrainingSet, scores: Tensor | N
     """
     c, y, known = samples.candidates.detach(), samples.y, samples.known
     exact: LatentLearner = clone(learner).set_params(n_classes=samples.n_classes)
-    h = (known - c.offsets).where(known >= 0, known) if isinstance(learner, Supervised) else None
+    h = (known - c.offsets).where(known >= 0, known) if learner.uses_known_h else None
     h_init = None
     if scores is not None:
         exact.set_params(init="given")
         h_init = c.index(best_of_class(c, scores, y))
     exact.fit(c, y, h=h, h_init=h_init)
     found: dict[str, Any] = {"prediction": {"w": exact.coef_}}
-    return found | {"theta": dict(exact.model_.state_dict())} if isinstance(exact, DISC) else found
+    return found | {"theta": dict(exact.model_.state_dict())} if exact.has_theta else found
 
 
 def load_heads(weights: AveragedWeights, found: dict[str, Any]) -> None:

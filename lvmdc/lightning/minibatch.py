@@ -15,7 +15,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import Conditional, ConditionalModel, LinearPrediction, NeuralPrediction, Prediction, score_dtype
 from lvmdc.distributions.prediction import module_scores
 from lvmdc.inference import best, best_of_class
-from lvmdc.learners import DISC, LSVM, LatentLearner
+from lvmdc.learners import LatentLearner
 from lvmdc.lightning.averaged import AveragedWeights
 from lvmdc.lightning.batches import Batch, TrainingSet
 from lvmdc.lightning.convergence import Convergence
@@ -59,7 +59,7 @@ class MiniBatchModule(LatentModule):
     ):
         super().__init__(learner, config)
         name, prediction, conditional = type(learner).__name__, prediction or None, conditional or None  # an empty config group is none
-        if not isinstance(learner, DISC | LSVM):
+        if not learner.supports_batches:
             raise ValueError(f"mini-batches train DISC, LSVM and Supervised; {name} alternates whole trainings, so use module=exact")
         if learner.n_init != 1:
             raise ValueError(
@@ -78,7 +78,7 @@ class MiniBatchModule(LatentModule):
     @property
     def has_theta(self) -> bool:
         """Whether the learner has a P_θ; otherwise all mass is on h*."""
-        return isinstance(self.learner, DISC)
+        return self.learner.has_theta
 
     @property
     def p_w(self) -> Prediction:
@@ -93,9 +93,9 @@ class MiniBatchModule(LatentModule):
 
     def check_no_outer_iterations(self) -> None:
         """Refuse settings of DISC that only the outer iterations of the exact solver have."""
-        one = self.learner
-        if isinstance(one, DISC) and (one.anneal > one.beta or one.theta_solver != "lbfgs"):
-            found = f"anneal is {one.anneal:g} and theta_solver {one.theta_solver!r}"
+        if self.learner.needs_outer_iterations:
+            settings = self.learner.get_params(deep=False)
+            found = f"anneal is {settings['anneal']:g} and theta_solver {settings['theta_solver']!r}"
             raise ValueError(f"steps on mini-batches have no outer iterations to cool β in, nor Algorithm 2, but {found}; use module=exact")
 
     # ---- before the first step -----------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class MiniBatchModule(LatentModule):
             learner.n_classes = len(self.data.classes)
             self._make_networks(train.candidates.n_features, train.candidates.for_phi().n_features, learner.n_classes)
             given = learner.checked(train.candidates, train.y, h=train.h_for(learner))
-            if isinstance(learner, DISC):
+            if self.has_theta:
                 learner.begin_theta(given.candidates)
             start = learner.start_truth(given.candidates, learner.start_posterior(given))
             parts = (learner.loss_, learner.n_classes_, start, given.known, learner.memory_budget)
@@ -148,7 +148,7 @@ class MiniBatchModule(LatentModule):
         network = self._networks[0]
         p_w = NeuralPrediction(copy.deepcopy(network)) if isinstance(network, nn.Module) else LinearPrediction(w, self.learner.joint)
         # A copy: the learner's own is overwritten by the average, which is not where the optimizer stands.
-        p_theta = copy.deepcopy(self.learner.model_).to(w.dtype) if isinstance(self.learner, DISC) else None
+        p_theta = copy.deepcopy(self.learner.model_).to(w.dtype) if self.has_theta else None
         self.weights = AveragedWeights(p_w, p_theta, self.average, self.sparse)
 
     @abstractmethod
@@ -236,9 +236,9 @@ class MiniBatchModule(LatentModule):
             )
             sums += torch.stack([part.double().sum() for part in parts]).cpu()
         xi, diversity, loss, error, entropy = (distributed.total(whole, sums) / distributed.n_samples(whole)).tolist()
-        J, beta = (self.learner.J, self.learner.beta) if isinstance(self.learner, DISC) else (0.0, 0.0)
-        theta_norm = 0.0 if p_theta is None else J * float(half_squares(p_theta))
-        objective = Objective(float(self.w_norm(p_w)), theta_norm, xi, diversity, self.learner.C, beta)
+        one = self.learner
+        theta_norm = 0.0 if p_theta is None else one.J * float(half_squares(p_theta))
+        objective = Objective(float(self.w_norm(p_w)), theta_norm, xi, diversity, one.C, one.beta)
         return objective, {"loss": loss, "error": error, "entropy": entropy}
 
     def slacks(self, samples: Batch, scores: Tensor, p: Tensor) -> Tensor:
@@ -252,8 +252,8 @@ class MiniBatchModule(LatentModule):
     def on_train_end(self) -> None:
         if self.weights.linear_w and self.convergence.rows:  # then the learner counts as fitted
             self.learner.load_state_dict(self.learned())
-            if isinstance(self.learner, DISC):
-                self.learner.model_ = self.weights.conditional()  # type: ignore[assignment]
+            if self.has_theta:
+                self.learner.model_ = self.weights.conditional()
         if self.trainer.is_global_zero:
             self.convergence.warn_if_unfinished()
 

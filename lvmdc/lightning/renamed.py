@@ -43,6 +43,7 @@ WORDS = {
     "detection.": "module.",
 }
 SHORT = {"data.path=": "data.images.path="}  # short words of the command line, which stay
+DROPPED = ("alternate", "theta_to_backbone")  # options of EndToEndModule
 VALUES = {
     "cccp": {"full": "exact", "strict": "inexact"},
     "solver": {"frank_wolfe": "n_slack", "pegasos": "n_slack"},  # which were dropped
@@ -159,7 +160,8 @@ def _renamed(config: Any) -> Any:
         return config
     if str(config.get("_target_")).endswith(".as_scenes"):  # which made of images of one class each what images are today
         return _renamed(config.get("images", config.get("pictures")))
-    return {KEYS.get(key, key): _target(value) if key == "_target_" else _value(key, value) for key, value in config.items()}
+    kept = {key: value for key, value in config.items() if key not in DROPPED}
+    return {KEYS.get(key, key): _target(value) if key == "_target_" else _value(key, value) for key, value in kept.items()}
 
 
 def _value(key: str, value: Any) -> Any:

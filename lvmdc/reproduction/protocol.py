@@ -95,7 +95,6 @@ class Run:
         point: those of them that are searched over.
         division: what it learns from and is measured on.
         data: the content key of the data.
-        before: smaller C, in order, whose solutions the training passes through; none: it starts from scratch.
 
     >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
     >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", spec, (("C", 10.0), ("seed", 0)), (("C", 10.0),), Division(fold=0), "data")
@@ -113,7 +112,6 @@ class Run:
     point: Settings
     division: Division
     data: str
-    before: tuple[float, ...] = ()
 
     @property
     def inner(self) -> bool:
@@ -124,7 +122,6 @@ class Run:
     def key(self) -> str:
         """A hash of all that decides the result. The names in the figure and the rest of the grid do not."""
         decides = [FORMAT, self.learner, json.loads(self.loss_spec), dict(self.settings), asdict(self.division), self.data]
-        decides += [self.before] if self.before else []
         return hashlib.sha256(json.dumps(_normal(decides), sort_keys=True).encode()).hexdigest()[:24]
 
     def setting(self, name: str, default: Plain = None) -> Plain:
@@ -228,7 +225,6 @@ class Protocol:
         inner_folds: divisions of each training part by which hyperparameters are chosen; 0 for none.
         inner_fraction: how much of every class of the training part trains in these.
         inner_settings: arguments that differ in these, such as fewer starts.
-        path: whether a training starts where that of the next smaller C ended; else each starts from scratch, as in the paper.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}).check()
@@ -246,7 +242,6 @@ class Protocol:
     inner_folds: int = 3
     inner_fraction: float = 0.75
     inner_settings: Mapping[str, Plain] = field(default_factory=dict)
-    path: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be run, in one sentence, before any work."""
@@ -288,16 +283,8 @@ def plan_runs(protocol: Protocol, data: str) -> list[Run]:
                 fixed["seed"] = protocol.seed + SEED_STEP * division.fold
                 for point in method.points():
                     settings = tuple(sorted(_once(fixed | dict(point)).items()))
-                    before = _smaller(method, point) if protocol.path else ()
-                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, data, before))
+                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, data))
     return runs
-
-
-def _smaller(method: Method, point: Settings) -> tuple[float, ...]:
-    """The values of C in the grid below that of a point, in order."""
-    C = dict(point).get("C")
-    numbers = [float(value) for value in method.grid.get("C", ()) if isinstance(value, int | float)]
-    return tuple(sorted(value for value in numbers if isinstance(C, int | float) and value < C))
 
 
 def _once(settings: dict[str, Plain]) -> dict[str, Plain]:
@@ -312,14 +299,14 @@ def _divisions(protocol: Protocol) -> list[Division]:
     return outer + inner
 
 
-def tasks(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs as processes get them, the longest first, so that none is left with a long one at the end.
+def longest_first(runs: Sequence[Run]) -> list[Run]:
+    """The runs in the order in which processes get them, so that none is left with a long one at the end.
 
-    Training takes longer for larger C and for more samples. A task holds one run or, in order, those along one path over C.
+    Training takes longer for larger C and for more samples.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> runs = plan_runs(Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=1, inner_folds=1), "data")
-    >>> [(task[0].setting("C"), task[0].inner) for task in tasks(runs)]
+    >>> [(run.setting("C"), run.inner) for run in longest_first(runs)]
     [(10, False), (10, True), (1, False), (1, True)]
     """
 
@@ -327,17 +314,7 @@ def tasks(runs: Sequence[Run]) -> list[list[Run]]:
         C = run.setting("C", 1.0)
         return -float(C) if isinstance(C, int | float) else 0.0, run.inner
 
-    paths: dict[object, list[Run]] = {}
-    for run in sorted(runs, key=length):
-        others = tuple(setting for setting in run.settings if setting[0] != "C")
-        along = (run.learner, run.loss_spec, others, run.division, run.data)
-        # The first run of a path starts from scratch, and belongs to the path only if there is one.
-        path = paths.get(along)
-        if path is not None and run.setting("C") in path[-1].before:
-            path.insert(0, run)
-        else:
-            paths[along if run.before else run] = [run]
-    return list(paths.values())
+    return sorted(runs, key=length)
 
 
 def describe_plan(protocol: Protocol, runs: Sequence[Run]) -> str:

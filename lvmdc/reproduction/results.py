@@ -299,8 +299,6 @@ def notes(protocol: Protocol) -> list[str]:
         f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test. The folds share samples, so it is optimistic;"
         " p corrected widens the variance for that (Nadeau and Bengio, 2003).",
     ]
-    if protocol.path:
-        found.append("Each training starts where that of the next smaller C ended, the first one from scratch.")
     starts = {(str(m.settings.get("init", "random")), int(m.settings.get("n_init") or 1)) for m in protocol.methods}
     if len(starts) == 1 and not any("init" in m.grid or "n_init" in m.grid for m in protocol.methods):
         init, count = starts.pop()

@@ -23,10 +23,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from lvmdc.candidates import Latent
-from lvmdc.learners import LatentLearner, fit_path
+from lvmdc.learners import LatentLearner
 from lvmdc.losses import Loss
 from lvmdc.reproduction.problem import Problem, loaded
-from lvmdc.reproduction.protocol import FORMAT, Run, tasks
+from lvmdc.reproduction.protocol import FORMAT, Run, longest_first
 from lvmdc.storage.files import read_json, write_atomically
 from lvmdc.storage.mapped import memory_budget
 from lvmdc.vision import metrics
@@ -55,48 +55,21 @@ def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dic
     >>> measures["error"] <= measures["loss"] <= 1, measures["start"]
     (True, 3)
     """
-    return execute_path([run], problem, memory_budget)[0]
-
-
-def execute_path(runs: Sequence[Run], problem: Problem, memory_budget: int | None = None) -> list[dict[str, Any]]:
-    """The results of runs that differ only in C, the last of which passes through the C of all others; each has its share of the time."""
-    longest = runs[-1]
-    path = [*longest.before, longest.setting("C")]
-    train, held_out = longest.division.parts(problem.y, problem.groups)
-    started, worked = time.perf_counter(), time.process_time()
+    train, held_out = run.division.parts(problem.y, problem.groups)
+    learner, started, worked = run.make_learner(memory_budget=memory_budget), time.perf_counter(), time.process_time()
+    h = problem.h[train] if learner.uses_known_h else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learners = fit(longest, problem, train, memory_budget=memory_budget)
+        learner.fit(problem.candidates.subset(train), problem.y[train], h=h)
     spent = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - worked}
-    common = [str(w.message) for w in caught if not issubclass(w.category, ConvergenceWarning)]
-    took = [sum(row["seconds"] for row in learner.history_) for learner in learners]
-    results = []
-    for run in runs:
-        k = path.index(run.setting("C"))
-        result = _result(run, problem, learners[k], held_out, common)
-        result["measures"] |= {name: seconds * took[k] / sum(took) for name, seconds in spent.items()}
-        results.append(result)
-    return results
-
-
-def _result(run: Run, problem: Problem, learner: LatentLearner, held_out: Tensor, common: list[str]) -> dict[str, Any]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        learner.warn_if_unfinished()
     last = learner.history_[-1]
     measures: dict[str, float | None] = {**measure(learner, run.make_loss(), problem, held_out), "objective": learner.objective_}
-    measures |= {"entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes"), "start": learner.seed_}
-    messages = list(dict.fromkeys([*common, *(str(w.message) for w in caught)]))
-    result = {"run": run.describe(), "measures": measures, "converged": not caught, "warnings": messages}
+    measures |= {"entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes"), "start": learner.seed_, **spent}
+    converged = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    messages = list(dict.fromkeys(str(w.message) for w in caught))
+    result = {"run": run.describe(), "measures": measures, "converged": converged, "warnings": messages}
     shown = run.division.fold == 0 and not run.inner  # the fold that images are drawn of
     return result | ({"predictions": predictions(learner, problem, held_out)} if shown else {})
-
-
-def fit(run: Run, problem: Problem, train: Tensor, **others: Any) -> list[LatentLearner]:
-    """The run's learner fitted to the samples `train`, after one for each C before; only a supervised one gets the true candidates."""
-    learner, candidates, y = run.make_learner(**others), problem.candidates.subset(train), problem.y[train]
-    h = problem.h[train] if learner.uses_known_h else None
-    return fit_path(learner, candidates, y, [*run.before, learner.C], h) if run.before else [learner.fit(candidates, y, h=h)]
 
 
 def measure(learner: LatentLearner, loss: Loss, problem: Problem, held_out: Tensor) -> dict[str, float]:
@@ -238,22 +211,22 @@ def do_runs(
     each = memory_budget(torch.device("cpu"), memory) // jobs
     for run in runs:
         store.clear(run)
-    batches = [tasks(runs)]
+    batches = [longest_first(runs)]
     with tqdm(total=len(runs), desc="runs", unit="run", disable=not progress, smoothing=0) as bar:
         while batches:
             batch = batches.pop(0)
             try:
-                for count in _parallel(batch, samples, store, jobs, each):
-                    bar.update(count)
+                for _ in _parallel(batch, samples, store, jobs, each):
+                    bar.update()
             except BrokenProcessPool:  # a process was killed, and took the others with it
-                begun = [task for task in batch if any(store.died(run) for run in task)]
+                begun = [run for run in batch if store.died(run)]
                 if not begun:
                     raise
                 if len(batch) == 1:
-                    bar.update(len(batch[0]))
+                    bar.update()
                 else:  # one of those that were under way is to blame: each is repeated alone
-                    left = [task for task in batch if task not in begun and not any(store.ended(run) for run in task)]
-                    batches += [part for part in (left, *([task] for task in begun)) if part]
+                    left = [run for run in batch if not store.ended(run)]
+                    batches += [part for part in (left, *([run] for run in begun)) if part]
             except BaseException:
                 if jobs > 1:
                     get_reusable_executor().shutdown(wait=True, kill_workers=True)
@@ -263,36 +236,33 @@ def do_runs(
                 raise
 
 
-def _parallel(batch: Sequence[Sequence[Run]], samples: str, store: Store, jobs: int, memory: int) -> Iterator[int]:
-    """Do tasks; as each ends, the number of its runs."""
+def _parallel(batch: Sequence[Run], samples: str, store: Store, jobs: int, memory: int) -> Iterator[None]:
+    """Do runs, one after the other or in several processes; yields as each ends."""
     if jobs == 1:
         threads = torch.get_num_threads()
         try:
-            yield from (_work(task, samples, store, memory) for task in batch)
+            for run in batch:
+                _work(run, samples, store, memory)
+                yield
         finally:
             torch.set_num_threads(threads)
         return
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from pool(delayed(_work_apart)(task, samples, store, memory) for task in batch)
+        yield from pool(delayed(_work_apart)(run, samples, store, memory) for run in batch)
 
 
-def _work_apart(task: Sequence[Run], samples: str, store: Store, memory: int) -> int:
+def _work_apart(run: Run, samples: str, store: Store, memory: int) -> None:
     """`_work` in another process, which leaves Ctrl-C to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return _work(task, samples, store, memory)
+    _work(run, samples, store, memory)
 
 
-def _work(task: Sequence[Run], samples: str, store: Store, memory: int) -> int:
-    """Do the runs of a task; an error is kept with its traceback."""
+def _work(run: Run, samples: str, store: Store, memory: int) -> None:
+    """Do a run; an error is kept with its traceback."""
     torch.set_num_threads(1)
-    for run in task:
-        store.fail(run, DIED)  # what is left behind if the process is killed
+    store.fail(run, DIED)  # what is left behind if the process is killed
     try:
-        for run, result in zip(task, execute_path(task, loaded(samples), memory), strict=True):
-            store.write(run, result)
-    except Exception:  # whatever it is, other tasks can go on
-        for run in task:
-            if store.died(run):
-                store.fail(run, traceback.format_exc())
-    return len(task)
+        store.write(run, execute(run, loaded(samples), memory))
+    except Exception:  # whatever it is, other runs can go on
+        store.fail(run, traceback.format_exc())

@@ -91,8 +91,8 @@ def test_the_demo_by_its_script_leaves_all_files(tmp_path):
 
 @pytest.mark.slow
 def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again, monkeypatch):
-    done, execute = [], runner.execute_path
-    monkeypatch.setattr(runner, "execute_path", lambda task, *others: done.extend(task) or execute(task, *others))
+    done, execute = [], runner.execute
+    monkeypatch.setattr(runner, "execute", lambda run, *others: done.append(run) or execute(run, *others))
     first = reproduce(demo_in(again, config))
     assert not done
     second = reproduce(demo_in(again, config, "C=[0.1, 1.0]"))
@@ -101,7 +101,7 @@ def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again
 
 
 def test_a_failed_run_is_named_at_the_end_and_the_others_are_reported(config, again, monkeypatch):
-    tmp_path, execute = again, runner.execute_path
+    tmp_path, execute = again, runner.execute
     for path in (tmp_path / "out" / "runs").iterdir():
         run = json.loads(path.read_text())["run"]
         if (run["method"], run["loss"], run["division"]["fold"], run["division"]["inner"]) == ("ILSVM", "overlap", 1, None):
@@ -110,7 +110,7 @@ def test_a_failed_run_is_named_at_the_end_and_the_others_are_reported(config, ag
     def unlucky(*_):
         raise RuntimeError("no luck today")
 
-    monkeypatch.setattr(runner, "execute_path", unlucky)
+    monkeypatch.setattr(runner, "execute", unlucky)
     with pytest.raises(RunsFailed, match=r"1 of 32 runs failed, .* the first: RuntimeError: no luck today; see .*\.txt"):
         reproduce(demo_in(tmp_path, config, f"publish='{tmp_path / 'docs'}'"))
     out = tmp_path / "out"
@@ -120,7 +120,7 @@ def test_a_failed_run_is_named_at_the_end_and_the_others_are_reported(config, ag
     assert overlap[4:6] == ["–", "–"]
     assert "1 of 32 runs are not done" in (out / "table.md").read_text(encoding="utf-8")
     assert not (tmp_path / "docs").exists()
-    monkeypatch.setattr(runner, "execute_path", execute)
+    monkeypatch.setattr(runner, "execute", execute)
     reproduce(demo_in(tmp_path, config))
     assert not list((out / "failed").iterdir())
 

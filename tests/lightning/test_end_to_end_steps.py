@@ -76,11 +76,10 @@ class Preferring(LatentDataModule):
         self.train = replace(self.train, candidates=c.with_prior(last, strength=1e4))
 
 
-@pytest.mark.parametrize("theta_to_backbone", [False, True])
-def test_the_prior_stays_when_the_network_moves(theta_to_backbone):
+def test_the_prior_stays_when_the_network_moves():
     network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64)
     learner = DISC(**SETTINGS | {"init": "prior"})
-    module = EndToEndModule(learner, network=network, finish="steps", theta_to_backbone=theta_to_backbone)
+    module = EndToEndModule(learner, network=network, finish="steps")
     data = Preferring(cluttered_digits(per_class=5, digits=(0, 4)), WindowGrid(stride=16), Learned(), batch_size=4)
     data.progress, seen = False, []
     describe = module._describe
@@ -94,14 +93,11 @@ def test_the_prior_stays_when_the_network_moves(theta_to_backbone):
     assert module.history()[-1]["entropy"] == pytest.approx(0, abs=1e-6)  # P_θ is a delta, whatever θ is
 
 
-@pytest.mark.parametrize("batch_size", [6, 2])  # of 6 images: one batch an epoch, and three
 @pytest.mark.parametrize("frozen_epochs", [0, 1])
-def test_w_and_the_network_step_with_every_second_batch_over_epochs(batch_size, frozen_epochs):
-    _, watch, _ = learn(batch_size=batch_size, alternate=True, frozen_epochs=frozen_epochs)
-    waiting = frozen_epochs * 6 // batch_size
-    expected = [(True, False)] * waiting + [(False, True) if i % 2 else (True, False) for i in range(len(watch.moved) - waiting)]
-    assert watch.moved == expected
-    assert len(watch.moved) == 4 * 6 // batch_size
+def test_the_network_waits_for_the_frozen_epochs_and_then_steps_with_w(frozen_epochs):
+    _, watch, _ = learn(batch_size=2, frozen_epochs=frozen_epochs)
+    waiting = 3 * frozen_epochs
+    assert watch.moved == [(True, False)] * waiting + [(True, True)] * (12 - waiting)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +107,6 @@ def test_w_and_the_network_step_with_every_second_batch_over_epochs(batch_size, 
         {"frozen_epochs": 1},
         {"begin": "steps", "warmup_epochs": 2},
         {"begin": "steps", "warmup_epochs": 1, "frozen_epochs": 2},
-        {"alternate": True, "begin": "steps"},
     ],
 )
 def test_the_networks_rate_falls_evenly_to_zero_over_the_steps_that_it_takes(settings):
@@ -152,8 +147,7 @@ def test_a_run_that_is_stopped_early_says_so(stop, done):
         ({"hold": "all", "begin": "steps"}, r"hold keeps h\* where the exact solver left it, so that begin must be 'exact'"),
         ({"hold": "all", "optimizer_w": torch.optim.Adam}, "hold='all' keeps w where the exact solver left it, but optimizer_w would move"),
         ({"hold": True, "optimizer_theta": torch.optim.Adam}, "hold=True keeps theta where the exact solver left it, but optimizer_theta"),
-        ({"hold": "all", "alternate": True}, "alternate must be false and frozen_epochs 0, but they are True and 0"),
-        ({"hold": "all", "frozen_epochs": 2}, "alternate must be false and frozen_epochs 0, but they are False and 2"),
+        ({"hold": "all", "frozen_epochs": 2}, "frozen_epochs must be 0, but it is 2"),
     ],
 )
 def test_optimizers_of_what_is_held_are_refused(settings, message):

@@ -7,7 +7,7 @@ import torch
 
 from lvmdc.cli.reproduce import read_protocol
 from lvmdc.reproduction import Division, Method, Protocol, plan_runs
-from lvmdc.reproduction.protocol import check_divisions, describe_plan, tasks
+from lvmdc.reproduction.protocol import check_divisions, describe_plan, longest_first
 from lvmdc.samples import split_by_class
 
 PAPER = [10.0**k for k in range(-4, 3)]
@@ -50,19 +50,10 @@ def test_grid_may_search_any_argument_of_a_learner():
 
 
 def test_longest_runs_go_first(protocol):
-    order = [task[0] for task in tasks(plan_runs(protocol("lvmdc.LSVM", C=(0.1, 10.0, 1.0)), "data"))]
+    order = longest_first(plan_runs(protocol("lvmdc.LSVM", C=(0.1, 10.0, 1.0)), "data"))
     C = [run.setting("C") for run in order]
     assert sorted(C, reverse=True) == C
     assert [run.inner for run in order if run.setting("C") == 10.0] == [False] * 4 + [True] * 4
-
-
-def test_runs_along_a_path_are_one_task_in_the_order_of_c(protocol):
-    planned = dataclasses.replace(protocol("lvmdc.LSVM", "lvmdc.DISC", C=(0.1, 10.0, 1.0)), path=True)
-    paths = tasks(plan_runs(planned, "data"))
-    assert len(paths) == 2 * 2 * (2 + 2)
-    assert all([run.setting("C") for run in path] == [0.1, 1.0, 10.0] for path in paths)
-    assert all([run.before for run in path] == [(), (0.1,), (0.1, 1.0)] for path in paths)
-    assert all(len({(run.method, run.loss, run.division) for run in path}) == 1 for path in paths)
 
 
 def test_key_stays_the_same(run):
@@ -81,7 +72,6 @@ def test_key_stays_the_same(run):
         {"division": Division(0, seed=1)},
         {"division": Division(0, inner=0, inner_fraction=0.75)},
         {"data": "other data"},
-        {"before": (0.1,)},
     ],
 )
 def test_key_depends_on_all_that_decides_the_result(change, run):

@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 import torch
 
-from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss, fit_path
+from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.losses.overlap import box_iou
 from lvmdc.reproduction import Problem, Store, do_runs, execute, plan_runs, runner
 from lvmdc.reproduction.runner import DIED, code_digest, measure
@@ -142,14 +142,14 @@ def test_two_processes_find_the_same_numbers_as_one(runs, samples, tmp_path):
 
 
 def test_run_that_raises_is_contained_and_tried_again(runs, samples, tmp_path, monkeypatch):
-    store, execute = Store(tmp_path), runner.execute_path
+    store, execute = Store(tmp_path), runner.execute
 
-    def unlucky(task, *others):
-        if runs[0] in task:
+    def unlucky(run, *others):
+        if run == runs[0]:
             raise RuntimeError("no luck today")
-        return execute(task, *others)
+        return execute(run, *others)
 
-    monkeypatch.setattr(runner, "execute_path", unlucky)
+    monkeypatch.setattr(runner, "execute", unlucky)
     quiet(runs, samples, store)
     assert store.read(runs[0]) is None
     text = store.failure(runs[0]).read_text(encoding="utf-8")
@@ -179,12 +179,12 @@ def test_the_runs_under_way_when_the_pool_breaks_are_repeated_alone(runs, sample
     store, parallel, batches = Store(tmp_path), runner._parallel, []
 
     def dying(batch, *others):
-        """One task is done, then a deadly one begins beside another, and the pool breaks."""
-        batches.append([task[0] for task in batch])
-        if [runs[1]] not in batch:
+        """One run is done, then a deadly one begins beside another, and the pool breaks."""
+        batches.append(batch)
+        if runs[1] not in batch:
             yield from parallel(batch, *others)
             return
-        yield from parallel([task for task in batch if task != [runs[1]]][:1], *others)
+        yield from parallel([run for run in batch if run != runs[1]][:1], *others)
         for run in (runs[1], *batches[-1][2:3]):
             store.fail(run, DIED)
         raise BrokenProcessPool("a worker process was killed")
@@ -206,15 +206,15 @@ def test_pool_that_breaks_before_any_run_is_not_tried_again(runs, samples, tmp_p
 
 
 def test_interruption_keeps_what_is_done(runs, samples, tmp_path, monkeypatch):
-    store, execute, done = Store(tmp_path), runner.execute_path, []
+    store, execute, done = Store(tmp_path), runner.execute, []
 
-    def interrupted(task, *others):
+    def interrupted(run, *others):
         if len(done) == 2:
             raise KeyboardInterrupt
-        done.append(task)
-        return execute(task, *others)
+        done.append(run)
+        return execute(run, *others)
 
-    monkeypatch.setattr(runner, "execute_path", interrupted)
+    monkeypatch.setattr(runner, "execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         quiet(runs, samples, store)
     assert sum(store.read(run) is not None for run in runs) == 2
@@ -227,22 +227,3 @@ def test_damaged_result_is_named_and_counts_as_not_done(runs, tmp_path, caplog):
     store.path(runs[0]).write_text('{"measures": ')
     assert store.read(runs[0]) is None
     assert f"{runs[0].key}.json is damaged" in caplog.text
-
-
-def test_a_path_over_c_gives_what_fit_path_gives_and_shares_its_first_run(protocol, digits, samples, tmp_path):
-    planned = protocol("lvmdc.LSVM", C=(10.0, 0.1, 1.0), losses={"overlap": {"_target_": "lvmdc.OverlapLoss"}}, folds=1, inner_folds=0)
-    alone, path = (plan_runs(dataclasses.replace(planned, path=along), digits.key) for along in (False, True))
-    store = Store(tmp_path)
-    quiet(path, samples, store)
-    assert store.read(alone[1]) is not None  # the smallest C starts from scratch in any case
-    assert store.read(alone[0]) is None
-    train, _ = path[0].division.parts(digits.y, digits.groups)
-    learner = LSVM(OverlapLoss(), tol=0.1, max_iter=5, seed=0)
-    models = fit_path(learner, digits.candidates.subset(train), digits.y[train], [0.1, 1.0, 10.0])
-    found = {run.setting("C"): store.read(run)["measures"] for run in path}
-    assert [found[model.C]["objective"] for model in models] == [model.objective_ for model in models]
-    # One run alone takes the same path.
-    store.path(path[0]).unlink()
-    quiet(path[:1], samples, store)
-    assert store.read(path[0])["measures"]["objective"] == found[10.0]["objective"]
-    assert store.read(path[0])["run"]["before"] == [0.1, 1.0]
