@@ -70,6 +70,7 @@ QUICK = [
 QUICK += ["logger=csv", "callbacks=checkpoint", "extras.progress=false"]
 
 
+@pytest.mark.slow
 def test_training_ends_with_a_sentence_and_a_checkpoint_that_loads(script, tmp_path, monkeypatch, capsys):
     seen, write = [], AtomicCheckpointIO.save_checkpoint
 

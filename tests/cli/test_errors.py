@@ -162,6 +162,7 @@ def test_box_outside_its_image_is_named(config, tmp_path):
         run_on(folder, config, tmp_path)
 
 
+@pytest.mark.slow
 def test_folder_with_spaces_and_letters_beyond_ascii_without_boxes_trains(config, tmp_path):
     measures = run_on(image_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label")
     assert set(measures) == {"test/error"}
@@ -202,6 +203,7 @@ def test_checkpoint_from_elsewhere_runs_no_code(tmp_path, monkeypatch):
         construct({"_target_": "lvmdc.DISC", "loss": {"_target_": "os.system", "command": "true"}}, "trap.ckpt")
 
 
+@pytest.mark.slow
 def test_checkpoint_of_other_classes_is_refused(finished):
     checkpoint = read_checkpoint(finished / "checkpoints" / "last.ckpt")
     with pytest.raises(ValueError, match=r"knows 6 classes .* but the data have 2 \(a, b\)"):

@@ -100,6 +100,7 @@ def test_second_call_repeats_nothing_and_more_values_only_add_runs(config, again
     assert {run.setting("C") for run in done} == {0.1}
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_named_at_the_end_and_the_others_are_reported(config, again, monkeypatch):
     tmp_path, execute = again, runner.execute
     for path in (tmp_path / "out" / "runs").iterdir():
@@ -125,6 +126,7 @@ def test_a_failed_run_is_named_at_the_end_and_the_others_are_reported(config, ag
     assert not list((out / "failed").iterdir())
 
 
+@pytest.mark.slow
 def test_results_of_other_code_are_reported_and_repeated_if_asked(config, again, caplog):
     path = next((again / "out" / "runs").iterdir())
     path.write_text(json.dumps(json.loads(path.read_text()) | {"code": "another"}))
@@ -134,6 +136,7 @@ def test_results_of_other_code_are_reported_and_repeated_if_asked(config, again,
     assert json.loads(path.read_text())["code"] != "another"
 
 
+@pytest.mark.slow
 def test_examples_show_an_image_for_each_method(config, tmp_path, no_figure):
     reproduce(demo_in(tmp_path, config, "losses.overlap=null", "examples=2"))
     with Image.open(tmp_path / "out" / "examples_zero_one.png") as sheet:

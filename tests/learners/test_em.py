@@ -92,6 +92,7 @@ def test_an_outer_iteration_is_an_exact_e_and_m_step(C, monkeypatch):
         np.testing.assert_allclose(model._training.p.numpy(), belief, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(RAGGED, st.sampled_from([0.1, 3.0, 100.0]), st.sampled_from(["random", "uniform", "central"]))
 @SMALL
 def test_the_likelihood_never_falls(p, C, init):

@@ -67,6 +67,7 @@ def test_after_another_c_w_and_the_posterior_take_turns_after_few_rounds(monkeyp
     assert rounds[1:] == [PATH_ROUNDS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [DISC, LSVM, EM, M3E])
 def test_of_several_starts_the_lowest_is_kept_for_each_c(learner):
     p = problem(2, n=10, most=6)

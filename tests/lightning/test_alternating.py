@@ -166,6 +166,7 @@ def test_the_measured_objective_is_that_of_the_learner(problem, loss, prior):
     assert measures == pytest.approx(work.measures())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [1.0, 10.0])
 @pytest.mark.parametrize("kind", [LSVM, partial(DISC, J=0.001)], ids=["LSVM", "DISC"])
 def test_the_default_optimizers_reach_the_exact_objective_within_two_percent(kind, C):

@@ -36,6 +36,7 @@ def test_a_step_moves_the_network_only_where_it_may():
 # ---- the frozen case ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_frozen_network_is_training_from_extracted_features():
     data, own = data_of(), {"optimizer_w": partial(torch.optim.SGD, lr=1e-2)}  # the same subgradient steps for both
     settings = {"frozen_epochs": 99, "begin": "steps", "finish": "steps", "augmentation": Augmentation(0, (1, 1), 0)}
@@ -85,6 +86,7 @@ def h_star(candidates, p_w, y):
     return candidates.index(best_of_class(candidates, p_w.scores(candidates), y))
 
 
+@pytest.mark.slow
 def test_learning_the_network_lowers_the_objective_below_the_frozen_one():
     data = data_of()
     module = EndToEndModule(DISC(J=0.01, **SETTINGS), network=small(), optimizer_backbone=partial(torch.optim.AdamW, lr=2e-4))
@@ -155,6 +157,7 @@ class StopAfter(pl.Callback):
         trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_resumed_run_ends_in_the_numbers_of_an_unbroken_one(hold, tmp_path):
     data = data_of()

@@ -230,6 +230,7 @@ def test_the_configuration_that_an_experiment_keeps_may_be_made_again(experiment
     construct(kept["method"], "a.ckpt").check_parameters()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides", [["module=exact"], ["module=alternating", "prediction=mlp", "trainer.max_epochs=1", "kernel_map=chi2"]]
 )

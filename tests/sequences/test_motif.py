@@ -136,6 +136,7 @@ def test_file_that_is_no_text_or_cut_short_is_refused_by_name(tmp_path):
         read_sequences(tmp_path / "b.data")
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.skipif(not Path(os.environ.get("LVMDC_DATA", "data"), "motif").is_dir(), reason="needs motif/ under LVMDC_DATA")
 def test_real_folds_are_halves_and_their_rest_is_the_test_part():

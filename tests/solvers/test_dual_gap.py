@@ -73,6 +73,7 @@ def test_a_gap_far_below_the_rounding_of_the_features_is_reached(tmp_path, dtype
         check(each, y, LabelLoss(), 10.0, "inexact", tol, init=init, solver=solver)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not MAMMALS.is_file(), reason="LVMDC_DATA holds no mammals/hog.npz")
 @pytest.mark.parametrize("cccp", ["inexact", "eager"])
 def test_the_gap_on_the_mammals(cccp):

@@ -71,6 +71,7 @@ def test_a_crop_is_the_mean_of_the_last_map(photograph, crop):
     assert close(crop.describe(photograph, BOXES[1:2]), expected)
 
 
+@pytest.mark.slow
 def test_regions_and_crops_agree_on_the_whole_image(photograph):
     square = photograph.crop((0, 0, 427, 427))
     whole = torch.tensor([[0.0, 0.0, 427.0, 427.0]])
@@ -146,6 +147,7 @@ def test_caches_from_before_windows_could_be_normalised_are_found():
     assert "normalise" not in CNN("mobilenet_v3_small", weights=None).settings()
 
 
+@pytest.mark.slow
 def test_everything_that_changes_the_numbers_is_in_the_key(tmp_path):
     images = ImageSet([np.zeros((64, 64), np.uint8)], ["a"], [0])
     changes = [{}, {"size": 96}, {"mode": "roi"}, {"mode": "roi", "longer_side": 320}, {"stride": 16}, {"grid": 2}, {"scale": 1.0}]

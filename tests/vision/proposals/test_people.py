@@ -143,6 +143,7 @@ def test_settings_out_of_range_are_refused_by_name(changed, message):
 DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "VOCdevkit"
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.skipif("LVMDC_DATA" not in os.environ or not DATA.is_dir(), reason="LVMDC_DATA holds no VOCdevkit")
 class TestRealImages:
