@@ -152,6 +152,13 @@ def register() -> None:
         ConfigStore.instance().store(name=f"{structure.__name__.lower()}_structure", node=structure)
     OmegaConf.register_new_resolver("run_id", run_id, use_cache=True, replace=True)
     OmegaConf.register_new_resolver("run_dir", run_dir, use_cache=True, replace=True)
+    OmegaConf.register_new_resolver("options", _help_options, replace=True)
+
+
+def _help_options(command: str) -> str:
+    from lvmdc.cli.options import help_options
+
+    return help_options(command)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------

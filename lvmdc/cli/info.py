@@ -21,7 +21,7 @@ CACHE = Path("logs", "cache")  # paths.cache_dir, unless the command line of a r
 
 def main(words: Sequence[str] | None = None) -> None:
     """`lvmdc info`."""
-    print(__doc__ if words else "\n".join(lines()))  # noqa: T201
+    print((__doc__ or "").strip() if words else "\n".join(lines()))  # noqa: T201
 
 
 def print_version() -> None:

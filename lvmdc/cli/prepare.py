@@ -48,7 +48,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """`lvmdc prepare`, and scripts/prepare_data.py."""
     words = sys.argv[1:] if words is None else words
     if {"-h", "--help"} & {*words}:
-        print(__doc__)  # noqa: T201
+        print((__doc__ or "").strip())  # noqa: T201
         return
     name, options = (*words[:1], "")[0], dict(word.partition("=")[::2] for word in words[1:])
     if name not in OPTIONS:

@@ -25,7 +25,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """`lvmdc table`, and scripts/table.py."""
     words = sys.argv[1:] if words is None else words
     if {"-h", "--help"} & {*words}:
-        print(__doc__)  # noqa: T201
+        print((__doc__ or "").strip())  # noqa: T201
         return
     newest = sorted(Path("logs").glob("*/sweeps/*"), key=lambda path: path.stat().st_mtime)
     if not words and not newest:

@@ -76,8 +76,9 @@ def write_measures(path: str | Path, measures: Mapping[str, float]) -> None:
 class SafeNames:
     """Gives every image a different relative path for its drawing; sub-folders and letters of any script stay.
 
-    An ending among `replaced` is left out. Characters that a file system may not take become `_`, `..` is dropped, and a name that was used before gets a number. Names that
-    differ only in case or in the composition of accents count as equal, as they do on macOS and Windows.
+    An ending among `replaced` is left out. Characters that a file system may not take become `_`, `..` is dropped, and a name that was
+    used before gets a number. Names that differ only in case or in the composition of accents count as equal, as they do on macOS and
+    Windows.
 
     >>> names = SafeNames(".png", replaced=(".jpg",))
     >>> [str(names.path(name)) for name in ("élans/a?.jpg", "../etc/b", "/B.JPG", "b.gif", "b.jpg")]
