@@ -19,9 +19,8 @@ from lvmdc.lightning.drawing import surest, usual_boxes
 from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.predictions import SceneRecord, save_scenes
-from lvmdc.storage.files import write_measures
+from lvmdc.storage.files import SUFFIXES, write_measures
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import SUFFIXES
 from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import Features
 from lvmdc.vision.features.with_prior import described_with_prior

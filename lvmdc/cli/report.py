@@ -19,8 +19,7 @@ from lvmdc.priors import ProductPrior, SaliencyPrior
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.drawing import png
 from lvmdc.reporting.record import command_line
-from lvmdc.storage.files import SafeNames, write_atomically, write_measures
-from lvmdc.vision.datasets.reading import SUFFIXES
+from lvmdc.storage.files import SUFFIXES, SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import pseudo_labels, save_coco
 from lvmdc.vision.features import CNN, Concatenated
 from lvmdc.vision.proposals import JitteredBoxes

@@ -27,8 +27,7 @@ from PIL import Image
 from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.reporting.drawing import draw_detection, draw_scene, png
-from lvmdc.storage.files import SafeNames, write_atomically
-from lvmdc.vision.datasets.reading import SUFFIXES
+from lvmdc.storage.files import SUFFIXES, SafeNames, write_atomically
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 MOST_BYTES = 1 << 30  # that a compressed file may have when it is unpacked; MNIST has 47 MB
 FULL = (errno.ENOSPC, errno.EDQUOT)
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # of images
 PART_BYTES = 150  # of one part of a name; file systems take 255, and suffixes come on top
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # devices on Windows, with any suffix
 

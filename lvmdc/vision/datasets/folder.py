@@ -7,8 +7,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lvmdc.storage.files import SUFFIXES
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import SUFFIXES, image_size, read_image
+from lvmdc.vision.datasets.reading import image_size, read_image
 
 log = logging.getLogger(__name__)
 FEWEST = 2  # images of a class that `check_folder` asks for

@@ -9,10 +9,10 @@ import torch
 from tqdm import tqdm
 
 from lvmdc.boxes import box_iou
+from lvmdc.storage.files import SUFFIXES
 from lvmdc.vision.datasets.archive import Source
 from lvmdc.vision.datasets.folder import folder
 from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import SUFFIXES
 
 BOXES = Path(__file__).with_name("mammals_boxes.csv")  # read by eye, to about three pixels
 HOW = "`lvmdc prepare mammals` says how to get them"
