@@ -11,13 +11,15 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.loggers import TensorBoardLogger
 
+from lvmdc.lightning.board import Board
 from lvmdc.lightning.data import LatentDataModule
 from lvmdc.lightning.detector import DetectorModule, images_of
-from lvmdc.lightning.drawing import draw_learned, draw_samples
+from lvmdc.lightning.drawing import captioned_sheet, draw_learned, draw_samples
 from lvmdc.lightning.module import LatentModule
 from lvmdc.priors import ProductPrior, SaliencyPrior
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.drawing import png
+from lvmdc.reporting.glossary import glossary
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SUFFIXES, SafeNames, write_atomically, write_measures
 from lvmdc.vision.detection import pseudo_labels, save_coco
@@ -38,12 +40,10 @@ REMEDIES = (
     "Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or\n"
     "prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images."
 )
-NAMES = {"loss": "loss", "error": "class error", "corloc": "CorLoc", "overlap": "mean overlap", "latent_error": "latent error"}
-NAMES |= {"ap": "AP", "ap_11_point": "AP, 11 points", "coco/AP": "COCO AP", "recall": "found by proposals"}
+NAMES = {key: number.name for key, number in glossary()["Results"].items()}
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 PARTS |= {f"{part}_supervised": f"{name}, ground-truth boxes" for part, name in PARTS.items()}
-BASELINES = {"central": "most central candidate", "random": "random candidate", "centred_box": "centred box"}
-BASELINES |= {"prior": "most probable candidate by the prior"}
+BASELINES = {key: number.name for key, number in glossary()["Rows of the result table"].items()}
 
 
 def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float], folder: Path, cfg: DictConfig) -> None:
@@ -57,7 +57,10 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     settings = flat(OmegaConf.to_container(cfg, resolve=True))
     images = _draw(trainer, module, folder / "images")
     found = {f"{part}/{name}": value for part, values in results.items() for name, value in values.items()}
-    log_hyperparameters(trainer, settings, found)
+    groups = ("method.", "loss.", "data.", "features.", "proposals.", "module.", "seed")
+    for logger in trainer.loggers:
+        if isinstance(logger, Board):
+            logger.log_results({name: value for name, value in settings.items() if name.startswith(groups)}, found)
     board = f"tensorboard --logdir {folder}"
     write_measures(folder / "results.json", found | {"objective": module.history()[-1]["objective"]})
     if isinstance(module, DetectorModule):
@@ -175,33 +178,23 @@ def flat(config: Any, prefix: str = "") -> dict[str, str]:
     return {name: text for key, value in config.items() for name, text in flat(value, f"{prefix}{key}.").items()}
 
 
-def log_hyperparameters(trainer: pl.Trainer, settings: dict[str, str], measures: dict[str, float]) -> None:
-    """Settings and final measures, by which TensorBoard compares runs."""
-    groups = ("method.", "loss.", "data.", "features.", "proposals.", "module.", "seed")
-    chosen = {k: v for k, v in settings.items() if k.startswith(groups)}
-    for logger in trainer.loggers:
-        if isinstance(logger, TensorBoardLogger):
-            logger.log_hyperparams(chosen, {f"final/{k}": v for k, v in measures.items()})
-            logger.save()
-
-
 def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple[str, Any]]:
     train = module.data.train
     assert train is not None
-    part, shown = ("training", train) if module.data.test is None else ("test", module.data.test)
+    part, shown = ("train", train) if module.data.test is None else ("test", module.data.test)
     learned, drawn = draw_learned(module, train), draw_samples(module, shown, SHOWN)
     names = SafeNames(".png", SUFFIXES)
     for caption, image in drawn:
         write_atomically(folder / names.path(caption.split(":")[0]), png(image))
     columns = max(1, SHEET // max(image.width for _, image in drawn))
     meanings = ("truth", "predicted") if isinstance(module, DetectorModule) else None
-    write_atomically(folder / "all.png", png(contact_sheet([image for _, image in drawn], columns, meanings=meanings)))
+    sheet = captioned_sheet(drawn, columns, meanings)
+    write_atomically(folder / "all.png", png(sheet))
     if learned:
         write_atomically(folder / "learned.png", png(contact_sheet([image for _, image in learned], 1, legend=False)))
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
-            for i, (_, image) in enumerate(drawn):
-                logger.experiment.add_image(f"{part}/{i}", np.asarray(image), 0, dataformats="HWC")
+            logger.experiment.add_image(f"images/{part}", np.asarray(sheet), 0, dataformats="HWC")
     return learned + drawn
 
 

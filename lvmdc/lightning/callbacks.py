@@ -14,9 +14,10 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from lvmdc.distributions import Conditional
 from lvmdc.lightning.detector import DetectorModule
-from lvmdc.lightning.drawing import draw_class, draw_samples
+from lvmdc.lightning.drawing import captioned_sheet, draw_class, draw_samples
 from lvmdc.lightning.module import LatentModule
 from lvmdc.lightning.ranks import RanksStrategy, is_lost
+from lvmdc.reporting.glossary import tag
 from lvmdc.vision.detection import ExclusiveDetector
 
 log = logging.getLogger(__name__)
@@ -53,16 +54,17 @@ class Images(Callback):
             learned = list(pl_module.detector.history_)
             for k in learned if isinstance(pl_module.detector, ExclusiveDetector) else learned[-1:]:
                 for board in boards:
-                    board.add_image(f"train/{pl_module.classes[k]}", np.asarray(draw_class(pl_module, train, k)), k, dataformats="HWC")
+                    board.add_image(
+                        tag("images", "train", pl_module.classes[k]), np.asarray(draw_class(pl_module, train, k)), k, dataformats="HWC"
+                    )
             return
         if trainer.current_epoch % self.every_n_epochs and not trainer.should_stop:
             return
-        drawn = draw_samples(pl_module, train, self.count)
+        sheet = np.asarray(captioned_sheet(draw_samples(pl_module, train, self.count)))
         samples = pl_module.described(train).to(pl_module.device)
         p = pl_module.posterior(samples.candidates, samples.y)
         for board in boards:
-            for i, (_, image) in enumerate(drawn):
-                board.add_image(f"training/{i}", np.asarray(image), step, dataformats="HWC")
+            board.add_image("images/train", sheet, step, dataformats="HWC")
             board.add_histogram("posterior/probability", p, step)
             board.add_histogram("posterior/entropy", Conditional(samples.candidates, samples.y, p).entropy(), step)
 

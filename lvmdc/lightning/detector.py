@@ -12,6 +12,7 @@ from lvmdc.distributions import Prediction
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
+from lvmdc.reporting.glossary import tag
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection import Detector, ExclusiveDetector, baselines, ground_truth_candidates, measure, supervised
 from lvmdc.vision.detection.exclusive import check_one_class_each
@@ -105,7 +106,7 @@ class DetectorModule(LatentModule):
         """The curves of class k, by iteration."""
         for logger in self.loggers:
             for row in self.detector.history_[k]:
-                values = {f"train/{name}/{self.classes[k]}": float(v) for name, v in row.items() if name != "iteration"}
+                values = {tag("train", name, self.classes[k]): float(v) for name, v in row.items() if name != "iteration"}
                 logger.log_metrics(values, step=int(row["iteration"]))
 
     def history(self) -> list[dict[str, float]]:

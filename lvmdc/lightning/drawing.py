@@ -1,6 +1,8 @@
-"""Drawings of what the model sees: an image with its true box, its predicted box and the posterior over boxes; and what w looks like."""
+"""Drawings of what the model sees: images with their boxes and the posterior over boxes; and what w looks like."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from PIL import Image
@@ -12,7 +14,7 @@ from lvmdc.distributions import LinearPrediction
 from lvmdc.lightning.data import Samples
 from lvmdc.lightning.detector import DetectorModule, images_of
 from lvmdc.lightning.module import LatentModule
-from lvmdc.reporting import contact_sheet, draw_detection, draw_scene
+from lvmdc.reporting import contact_sheet, draw_detection, draw_scene, with_caption
 from lvmdc.reporting.logo import draw_logo
 from lvmdc.samples import CandidateSet
 from lvmdc.sequences.motif import SequenceSet
@@ -33,7 +35,7 @@ def spread(n: int, count: int) -> torch.Tensor:
 
 
 def draw_samples(module: LatentModule, samples: Samples, count: int, size: int = 256) -> list[tuple[str, Image.Image]]:
-    """Some of the samples as the model sees them, each with its name."""
+    """Some of the samples as the model sees them, each with a caption: its name and class."""
     if isinstance(module, DetectorModule):
         return draw_objects(module, samples, count, size)
     shown = module.described(samples.subset(spread(len(samples), count))).to(module.device)
@@ -46,20 +48,24 @@ def draw_samples(module: LatentModule, samples: Samples, count: int, size: int =
     for i, (start, count_i) in enumerate(zip(candidates.offsets.tolist(), candidates.counts.tolist(), strict=True)):
         image, y, guess = items.image(i), int(shown.y[i]), int(y_hat[i])
         boxes, truth = _boxes(shown, candidates, i)
-        caption = items.classes[y] if guess == y else f"{items.classes[y]}, taken for {items.classes[guess]}"
+        caption = items.classes[y] if guess == y else f"{items.classes[y]}, predicted {items.classes[guess]}"
         found = draw_detection(
             image,
             predicted=boxes[int(h_hat[i])] if latent[guess] else None,
             truth=truth if latent[y] else None,
             boxes=boxes if latent[y] else None,
             posterior=p[start : start + count_i] if latent[y] else None,
-            caption=caption,
             size=max(image.size) if direct else size,  # a strip is drawn to be read as it is
             correct=guess == y,
             like=size,
         )
         drawn.append((f"{items.names[i]}: {caption}", found))
     return drawn
+
+
+def captioned_sheet(drawn: Sequence[tuple[str, Image.Image]], columns: int = 4, meanings: Sequence[str] | None = None) -> Image.Image:
+    """Drawings and their captions on one sheet."""
+    return contact_sheet([with_caption(image, caption) for caption, image in drawn], columns, meanings=meanings)
 
 
 def _boxes(shown: Samples, candidates: Candidates, i: int) -> tuple[Tensor, Tensor | None]:

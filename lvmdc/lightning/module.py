@@ -16,6 +16,7 @@ from lvmdc.distributions import Prediction
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.data import LatentDataModule, Samples
 from lvmdc.losses import Loss
+from lvmdc.reporting.glossary import tag
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 from lvmdc.vision.features.regions import Learned
@@ -116,7 +117,7 @@ class LatentModule(pl.LightningModule, ABC):
 
     def log_row(self, row: dict[str, float]) -> None:
         """Send a row of the history to the loggers, and its objective to the progress bar."""
-        shown = {f"train/{name}": float(value) for name, value in row.items() if name != "iteration"}
+        shown = {tag("train", name): float(value) for name, value in row.items() if name != "iteration"}
         self.log_dict(shown, on_step=False, on_epoch=True, batch_size=1)
         self.log("objective", float(row["objective"]), prog_bar=True, logger=False, on_step=False, on_epoch=True, batch_size=1)
 

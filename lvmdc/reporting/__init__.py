@@ -1,6 +1,6 @@
 """What a run looks like: drawings of boxes and posteriors, tables, curves, the HTML report, predictions on disk."""
 
-from lvmdc.reporting.drawing import contact_sheet, draw_detection, draw_legend, draw_scene
+from lvmdc.reporting.drawing import contact_sheet, draw_detection, draw_legend, draw_scene, with_caption
 from lvmdc.reporting.figures import line_chart
 from lvmdc.reporting.predictions import Detection, Prediction, save_predictions
 from lvmdc.reporting.report import write_report
@@ -17,5 +17,6 @@ __all__ = [
     "line_chart",
     "results_table",
     "save_predictions",
+    "with_caption",
     "write_report",
 ]

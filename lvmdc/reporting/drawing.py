@@ -1,7 +1,8 @@
 """Images with boxes, classes and the posterior over boxes; many of them on one sheet.
 
-A predicted box is solid orange, a ground-truth box dashed green, both on a dark line that any image shows. The colours are near those of
-Okabe and Ito, which colour-blind readers can distinguish; the dashes distinguish the boxes without colour.
+A predicted box is solid blue, a ground-truth box dashed white, both on a dark line that any image shows. The posterior is a smooth heat
+map in a perceptually uniform colour map, purple to yellow. Colour-blind readers can distinguish these colours, and the dashes distinguish
+the boxes without colour.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
@@ -24,18 +26,20 @@ from lvmdc.reporting.figures import DPI, INK, as_image, style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TRUTH = "#00cd8c"  # bluish green, brightened for dark images
-PREDICTED = "#ff8c1a"
-GROUND = "#0f0f0f"  # below the lines, and the letters on orange
+TRUTH = "#ffffff"
+PREDICTED = "#56b4e9"  # sky blue of Okabe and Ito
+WRONG = "#d55e00"  # vermillion of Okabe and Ito: the mark of a wrong class
+GROUND = "#0f0f0f"  # below the lines, and the letters on blue
 PAPER = (255, 255, 255)
-HEAT = "YlOrRd"  # Matplotlib's map from yellow to red
-OPACITY, RISE = 0.62, 0.65  # opacity of v is OPACITY · v^RISE: the image shows through certainty, and little probability still shows
+HEAT = "plasma"  # Matplotlib's perceptually uniform map from purple to yellow
+OPACITY, RISE = 0.46, 0.65  # opacity of v is OPACITY · v^RISE: the image shows through certainty, and little probability still shows
+BLUR = 1 / 24  # of the image's longer side: the deviation of the Gaussian that smooths the steps between boxes
 DASHES = (0, (2.2, 1.8))  # of ground-truth boxes: line and gap, in widths of the line
 GAP = 8  # pixels between the images of a sheet
 MEANINGS = {
-    "truth": "true box",
+    "truth": "ground-truth box",
     "predicted": "predicted box",
-    "heat": "posterior: box covers the pixel, 0 to 1",
+    "heat": "posterior: box covers the point, 0 to 1",
     "right": "class right",
     "wrong": "class wrong",
 }
@@ -57,10 +61,11 @@ def draw_detection(
 
     Args:
         image: the image that the boxes were made for.
-        predicted: (4,) corners x1, y1, x2, y2 of the predicted box: solid orange.
-        truth: (4,) corners of the true box: dashed green.
+        predicted: (4,) corners x1, y1, x2, y2 of the predicted box: solid blue.
+        truth: (4,) corners of the ground-truth box: dashed white.
         boxes: (m, 4) the candidates.
-        posterior: (m,) P_θ(h|x,y) over them: the heat is the probability that the box covers the pixel, yellow if low, red if high.
+        posterior: (m,) P_θ(h|x,y) over them: the heat is the probability that the box covers a
+            point, smoothed; purple if low, yellow if high.
         caption: up to three lines of text; without one there is no strip below the image.
         size: pixels of the longer side.
         correct: whether the class is right, a tick or a cross at the predicted box; None if that is not known.
@@ -125,21 +130,22 @@ def _draw(
     drawn = image.convert("RGB").resize((width, height), method)
     with style():
         if heat is not None:
-            overlay = Image.fromarray(heat_map(coverage(*heat, (width, height), scale)))
+            covered = gaussian_filter(coverage(*heat, (width, height), scale), BLUR * like, mode="nearest")
+            overlay = Image.fromarray(heat_map(covered))
             drawn.paste(overlay, mask=overlay)
         figure = _canvas(width, height)
-        line = max(2, round(like / 110))
+        line = max(2, round(like / 90))
         guesses, rights = ([] if boxes is None else (boxes.double() * scale).tolist() for boxes in (predicted, truth))
         for box in guesses + rights:
             _outline(figure, box, line, width=line + 2, color=GROUND)
         for box in reversed(guesses):  # the best one on top
             _outline(figure, box, line, width=line, color=PREDICTED)
-        for box in rights:  # where both agree, orange shows between the dashes
+        for box in rights:  # where both agree, blue shows between the dashes
             _outline(figure, box, line, width=line, color=TRUTH, linestyle=DASHES)
         for box, tag in reversed(list(zip(guesses, tags, strict=False))):
             _label(figure, box, tag, max(9, round(like / 24)))
         drawn.paste(overlay := as_image(figure), mask=overlay)
-        return _with_caption(drawn, caption, like) if caption else drawn
+        return with_caption(drawn, caption, like) if caption else drawn
 
 
 def _canvas(width: int, height: int) -> Figure:
@@ -170,7 +176,12 @@ def _label(figure: Figure, box: Sequence[float], text: str, size: int) -> None:
     """Text on the upper left corner of a box: above it, so as to hide nothing in it, or inside if there is no room."""
     right, bottom = figure.bbox.size
     pad = 0.2 * size
-    look = {"boxstyle": f"square,pad={pad / size}", "facecolor": PREDICTED, "edgecolor": GROUND, "linewidth": 1}
+    look = {
+        "boxstyle": f"square,pad={pad / size}",
+        "facecolor": WRONG if text == MARKS[False] else PREDICTED,
+        "edgecolor": GROUND,
+        "linewidth": 1,
+    }
     written = figure.text(0, 0, _printable(text), fontsize=size, color=GROUND, bbox=look, va="top", transform=_pixels(figure))
     extent = written.get_window_extent()
     width, height = extent.width + 2 * pad, extent.height + 2 * pad
@@ -179,8 +190,12 @@ def _label(figure: Figure, box: Sequence[float], text: str, size: int) -> None:
     written.set_position((x + pad, y + pad))
 
 
-def _with_caption(drawn: Image.Image, caption: str, like: int) -> Image.Image:
-    """The drawing above a strip with up to three lines of text."""
+def with_caption(drawn: Image.Image, caption: str, like: int = 256) -> Image.Image:
+    """The drawing above a strip with up to three lines of text, in letters as for an image of `like` pixels.
+
+    >>> with_caption(Image.new("RGB", (256, 192)), "a deer").width
+    256
+    """
     size = max(11, round(like / 19))
     width = max(drawn.width, round(0.6 * like))  # a narrow image still gets a caption that is readable
     lines = wrapped(_printable(caption), width - 10, size)
@@ -252,14 +267,14 @@ def coverage(boxes: Tensor, posterior: Tensor, size: tuple[int, int], scale: flo
 
 
 def heat_map(values: np.ndarray) -> np.ndarray:
-    """(…, 4) red, green, blue and opacity, 0 to 255, of values in 0 to 1: transparent, then yellow, then red.
+    """(…, 4) red, green, blue and opacity, 0 to 255, of values in 0 to 1: transparent, then purple, then yellow.
 
     >>> heat_map(np.array([0.0, 1.0]))[:, 3].tolist()
-    [0, 158]
+    [0, 117]
     """
     from matplotlib import colormaps
 
-    colours = colormaps[HEAT](0.15 + 0.7 * values, bytes=True)  # its ends are nearly white and nearly black
+    colours = colormaps[HEAT](values, bytes=True)
     colours[..., 3] = np.rint(255 * OPACITY * values**RISE)
     return colours
 
@@ -309,13 +324,13 @@ def draw_legend(width: int, meanings: Sequence[str] | None = None) -> Image.Imag
 
     box: dict[str, Any] = {"facecolor": "#6e6e6e", "linewidth": 2}
     mark: dict[str, Any] = {"linestyle": "", "markersize": 10, "markerfacecolor": GROUND, "markeredgewidth": 0.3, "markeredgecolor": GROUND}
-    square = Line2D([], [], linestyle="", marker="s", markersize=15, color=PREDICTED)
+    squares = [Line2D([], [], linestyle="", marker="s", markersize=15, color=colour) for colour in (PREDICTED, WRONG)]
     handles: dict[str, Any] = {
         "truth": Patch(**box, edgecolor=TRUTH, linestyle=DASHES),
         "predicted": Patch(**box, edgecolor=PREDICTED),
         "heat": tuple(Patch(facecolor=colour[:3] / 255) for colour in heat_map(np.linspace(0, 1, 6))),
-        "right": (square, Line2D([], [], marker=f"${MARKS[True]}$", **mark)),
-        "wrong": (square, Line2D([], [], marker=f"${MARKS[False]}$", **mark)),
+        "right": (squares[0], Line2D([], [], marker=f"${MARKS[True]}$", **mark)),
+        "wrong": (squares[1], Line2D([], [], marker=f"${MARKS[False]}$", **mark)),
     }
     names = list(MEANINGS if meanings is None else meanings)
     with style():

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 from PIL import Image
@@ -32,7 +33,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 FONTS = ("Noto Sans CJK JP", "Noto Sans", "Hiragino Sans", "PingFang SC", "Microsoft YaHei", "Yu Gothic", "Arial Unicode MS")
 MOST_MARKERS = 40  # with more points than this, markers would hide the line
 LARGEST = 1e200  # numbers beyond it count as infinite: no axis can show them
-LEAST_SPAN = 0.02  # of the largest number: an axis over less would make noise look like a trend
 
 
 @contextmanager
@@ -82,8 +82,9 @@ def line_chart(
 ) -> Figure:
     """One line per series over x, with a legend; lines differ in colour, dashes and markers.
 
-    A value of None was not measured, and the line goes on to the next one. A value that is NaN or infinite, or not positive on a
-    logarithmic axis, is a gap in the line, and the label of the x axis says how many there are.
+    A linear y axis holds zero, so that noise does not look like a trend. A value of None was not measured, and the line goes on to the
+    next one. A value that is NaN or infinite, or not positive on a logarithmic axis, is a gap in the line, and the label of the x axis
+    says how many there are.
 
     >>> chart = line_chart({"objective": [3.0, 2.0, 1.5]}, x=[1, 2, 3], title="Objective", ylabel="value")
     >>> chart.axes[0].lines[0].get_ydata().tolist()
@@ -97,7 +98,7 @@ def line_chart(
             raise ValueError(f"series[{name!r}] must have as many values as x = {len(x)}, but it has {len(values)}")
     shown, left_out = [], 0
     with style():
-        figure = Figure(figsize=(460 / DPI, 270 / DPI), dpi=DPI, layout="constrained")
+        figure = Figure(figsize=(400 / DPI, 270 / DPI), dpi=DPI, layout="constrained")
         axes = figure.subplots()
         for i, (name, values) in enumerate(series.items()):
             places = np.array([a for a, b in zip(x, values, strict=True) if b is not None], dtype=float)
@@ -116,21 +117,20 @@ def line_chart(
             axes.set(xticks=[], yticks=[])
         else:
             low, high = min(shown), max(shown)
-            lack = LEAST_SPAN * max(abs(low), abs(high)) - (high - low)
             if log:
                 axes.set_yscale("log")
                 axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
                 axes.yaxis.set_major_formatter("{x:g}")
                 axes.minorticks_off()
-            elif lack > 0:
-                axes.set_ylim(low - lack / 2, high + lack / 2)
-            elif 0 <= low < high / 2:
-                axes.set_ylim(bottom=0)
+            elif low >= 0:
+                axes.set_ylim(0, 1.08 * high or 1)
+            elif high <= 0:
+                axes.set_ylim(top=0)
             if all(float(a).is_integer() for a in x):
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(visible=False, axis="x")
         if series:
-            figure.legend(loc="outside lower left", ncols=3, fontsize=11, frameon=False, handlelength=2.6)
+            figure.legend(loc="outside lower left", ncols=2, fontsize=11, frameon=False, handlelength=2.6)
     return figure
 
 
@@ -138,7 +138,7 @@ def as_image(figure: Figure) -> Image.Image:
     """The figure as an RGBA image.
 
     >>> as_image(line_chart({"a": [1.0]}, [1], "T", "value")).size
-    (460, 270)
+    (400, 270)
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -148,8 +148,10 @@ def as_image(figure: Figure) -> Image.Image:
     return Image.fromarray(np.asarray(canvas.buffer_rgba()))
 
 
-def inline_svg(figure: Figure) -> str:
+def inline_svg(figure: Figure, tooltips: Mapping[str, str] | None = None) -> str:
     """The figure as SVG inside an HTML page, whose CSS sets its colours: `--ink` and `--series-0`, `--series-1`, ….
+
+    Texts of the figure that `tooltips` explains get its explanation as their title.
 
     >>> svg = inline_svg(line_chart({"a": [1.0, 2.0]}, [1, 2], "T", "value"))
     >>> svg.startswith("<svg"), "var(--series-0)" in svg, "http" in svg
@@ -162,6 +164,9 @@ def inline_svg(figure: Figure) -> str:
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg[svg.index("<svg") :], count=2)  # HTML knows these
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)  # it would hold for the whole page
     svg = re.sub(r' id="[\w.]+_\d+"', "", svg)  # names of groups, which would be the same in every figure of a page
+    for text, meaning in (tooltips or {}).items():
+        if meaning:
+            svg = svg.replace(f">{escape(text)}</text>", f"><title>{escape(meaning)}</title>{escape(text)}</text>")
     for i, colour in enumerate(COLOURS):
         svg = svg.replace(colour, f"var(--series-{i})")
     return svg.replace(INK, "var(--ink)")

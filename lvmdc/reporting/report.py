@@ -12,24 +12,12 @@ from PIL import Image
 
 from lvmdc.reporting.drawing import MEANINGS, png
 from lvmdc.reporting.figures import inline_svg, line_chart
+from lvmdc.reporting.glossary import explain, glossary, shown
 from lvmdc.reporting.table import Table, printable, results_table
 from lvmdc.storage.files import write_atomically
 
 History = Sequence[Mapping[str, float]]
 
-# What the columns of a learner's history are called on the page.
-NAMES = {
-    "objective": "objective (11)",
-    "data": "C × mean (ξ − βH)",
-    "w_norm": "½‖w‖²",
-    "theta_norm": "J/2 ‖θ‖²",
-    "slack": "mean slack ξ",
-    "diversity": "mean self-diversity H(θ)",
-    "loss": "expected loss",
-    "error": "class error",
-    "entropy": "entropy of P_θ(h|x,y)",
-    "gap": "duality gap",
-}
 OWN = (
     "The expected loss compares predictions for the training samples with P_θ, the model's own belief about h. It is small where the model"
     " agrees with itself, right or wrong. The losses in the table of results compare predictions with ground truth."
@@ -68,11 +56,12 @@ def write_report(
     """
     table = results if isinstance(results, Table) else results_table(results)
     chosen = results_table([{"setting": name, "value": str(value)} for name, value in settings.items()])
+    shown_results = {"tables": [table] if table.cells else [], "tiles": _tiles(history), "notes": notes}
     parts = {
-        "What was run": {"folded": chosen, "summary": f"{len(settings)} settings"} if settings else None,
-        "Results": {"tables": [table] if table.cells else [], "notes": notes} if table.cells or notes else None,
-        "Curves": _curves(history) if history else None,
+        "Results": shown_results if any(shown_results.values()) else None,
         "Images": {"images": images} if images else None,
+        "Curves": _curves(history) if history else None,
+        "What was run": {"folded": chosen, "summary": f"{len(settings)} settings"} if settings else None,
         "How to reproduce": {"commands": commands} if commands else None,
     }
     empty = {"text": "There is nothing to show.", "faint": True}
@@ -82,8 +71,9 @@ def write_report(
 def write_page(path: str | Path, title: str, sections: Sequence[Mapping[str, Any]]) -> None:
     """Write a page with these sections, in one step.
 
-    A section may have a `heading`, a `text` (`faint` or not), `charts` (title and svg), `tables`, a `folded` table below its `summary`,
-    `images` with captions, one `sheet`, `commands` and `notes`, shown in this order.
+    A section may have a `heading`, a `text` (`faint` or not), `charts` (title and svg), `tables`, `tiles` (name and value), a `folded`
+    table below its `summary`, `images` with captions, one `sheet`, `commands` and `notes`, shown in this order. What the glossary explains
+    has a tooltip.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -91,18 +81,29 @@ def write_page(path: str | Path, title: str, sections: Sequence[Mapping[str, Any
     ...     "<h2>&lt;b&gt;</h2>" in Path(folder, "a.html").read_text(encoding="utf-8")
     True
     """
-    write_atomically(path, _template().render(title=title, sections=sections, meanings=MEANINGS).encode())
+    legend = [(kind, name, glossary()["Images"][kind].meaning) for kind, name in MEANINGS.items()]
+    write_atomically(path, _template().render(title=title, sections=sections, legend=legend).encode())
 
 
 @cache
 def _template() -> Any:
-    def shown(value: Any) -> Any:
+    def text(value: Any) -> Any:
         return printable(value, keep="\t\n") if isinstance(value, str) and not isinstance(value, Markup) else value
 
     loader = PackageLoader("lvmdc", "reporting")
-    environment = Environment(loader=loader, autoescape=True, finalize=shown, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(loader=loader, autoescape=True, finalize=text, trim_blocks=True, lstrip_blocks=True)
     environment.filters["data_uri"] = lambda image: "data:image/png;base64," + base64.b64encode(png(image)).decode()
+    environment.filters["explain"] = explain
     return environment.get_template("page.html.jinja")
+
+
+def _tiles(history: History) -> list[tuple[str, str]]:
+    """How training ended: names and values."""
+    if not history:
+        return []
+    last, seconds = history[-1], sum(row.get("seconds", 0.0) for row in history)
+    ended = {"iteration": len(history)} | {name: last[name] for name in ("objective", "loss", "entropy", "gap", "passes") if name in last}
+    return [(shown(name), f"{value:.4g}") for name, value in ended.items()] + ([("time (s)", f"{seconds:.3g}")] if seconds else [])
 
 
 def _curves(history: History) -> dict[str, Any]:
@@ -112,13 +113,13 @@ def _curves(history: History) -> dict[str, Any]:
     charts = [
         _chart(terms, "Objective and its terms", "value", ["objective", "data", "w_norm", "theta_norm"]),
         _chart(history, "Slack and self-diversity", "mean over samples", ["slack", "diversity"]),
-        _chart(history, "Losses", "mean over samples", losses),
-        _chart(history, "Posterior entropy", "nats", [name for name in held if name.endswith("entropy")]),
-        _chart(history, "Convergence", "log scale", ["decrease", "gap"], log=True),
+        _chart(history, "Losses", "mean over samples, 0 to 1", losses),
+        _chart(history, "Uncertainty of h", "nats", [name for name in held if name.endswith("entropy")]),
+        _chart(history, "Convergence", "value, log scale", ["decrease", "gap"], log=True),
     ]
     return {
         "charts": [chart for chart in charts if chart],
-        "folded": results_table(history),
+        "folded": results_table(history, {name: shown(name) for name in held}),
         "summary": f"all numbers, {len(history)} iterations",
         "notes": [OWN] if "loss" in held else [],
     }
@@ -126,5 +127,6 @@ def _curves(history: History) -> dict[str, Any]:
 
 def _chart(history: History, title: str, ylabel: str, names: Sequence[str], log: bool = False) -> dict[str, str]:
     x = [row.get("iteration", i) for i, row in enumerate(history, start=1)]
-    series = {printable(NAMES.get(name, name)): [row.get(name) for row in history] for name in names if any(name in row for row in history)}
-    return {"title": title, "svg": Markup(inline_svg(line_chart(series, x, title, ylabel, log)))} if series else {}
+    series = {printable(shown(name)): [row.get(name) for row in history] for name in names if any(name in row for row in history)}
+    svg = inline_svg(line_chart(series, x, title, ylabel, log), {name: explain(name) for name in series}) if series else ""
+    return {"title": title, "svg": Markup(svg)} if svg else {}

@@ -173,7 +173,7 @@ class Report:
 
 
 def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int = 6, size: int = 256) -> Image.Image:
-    """A sheet of test images of the first fold, a row each, a column per method: true box, predicted box, P_θ(h|x,y).
+    """A sheet of test images of the first fold, a row each, a column per method: ground-truth and predicted box, P_θ(h|x,y).
 
     Boxes and posteriors are those in the results of the runs; a posterior all on one box is not drawn.
     """
@@ -188,7 +188,7 @@ def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int =
         name = images.classes[int(y[i])]
         for method, (_, predicted) in shown.items():
             guess, p = images.classes[predicted["y"][i]], predicted.get("p")
-            caption = f"{method}: {name}" if guess == name else f"{method}: {name}, taken for {guess}"
+            caption = f"{method}: {name}" if guess == name else f"{method}: {name}, predicted {guess}"
             places, posterior = (None, None) if p is None else (boxes, p[start : start + len(boxes)])
             image, box = images.image(int(test[i])), boxes[predicted["h"][i]]
             drawn.append(draw_detection(image, box, truth[i], places, posterior, caption, size, guess == name))

@@ -65,11 +65,11 @@ def test_images_are_in_tensorboard_after_each_class_and_at_the_end(run):
     folder, _ = run
     events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0}).Reload()
     tags = events.Tags()["images"]
-    assert {"train/0", "train/4", "train/7", "test/0", "test/23"} <= set(tags)
-    (sheet,) = events.Images("train/4")
+    assert {"images/train/0", "images/train/4", "images/train/7", "images/test"} <= set(tags)
+    (sheet,) = events.Images("images/train/4")
     assert sheet.step == 1  # the second class
     assert sheet.width > 1000
-    assert {"train/objective/4", "final/test/ap"} <= set(events.Tags()["scalars"])
+    assert {"train/objective/4", "test/ap"} <= set(events.Tags()["scalars"])
 
 
 def test_the_folder_holds_report_images_curves_and_record(run):

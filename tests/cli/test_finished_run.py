@@ -1,18 +1,22 @@
 """What a finished run leaves behind: report, images, checkpoints that eval and predict use, and curves in a real TensorBoard."""
 
 import json
+import re
 import shutil
 import time
 import urllib.request
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from tensorboard import program
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.train import train
+from lvmdc.reporting.glossary import glossary
 from lvmdc.vision.datasets import cluttered_digits
 
 
@@ -35,13 +39,30 @@ def test_tensorboard_serves_scalars_histograms_images_and_hyperparameters(finish
 
     for _ in range(60):
         scalars = tags("scalars")
-        if "train/objective" in scalars and "final/test/loss" in scalars:
+        if "train/objective" in scalars and "final/train/loss" in scalars:
             break
         time.sleep(0.5)
-    for tag in ("train/objective", "train/slack", "train/diversity", "train/entropy", "val/loss", "test/loss", "final/test/loss"):
+    for tag in ("train/objective", "train/slack", "train/entropy", "solver/gap", "val/loss", "test/loss", "final/train/loss"):
         assert tag in scalars
-    assert "training/0" in tags("images")
+    for kind in ("train", "test"):
+        assert f"images/{kind}" in tags("images")
     assert "posterior/entropy" in tags("histograms")
+
+
+def test_tensorboard_tags_are_few_grouped_clean_and_written_once(finished):
+    held = Counter()
+    for file in (finished / "tensorboard").glob("events.*"):
+        events = EventAccumulator(str(file)).Reload()
+        held.update(tag for kind in ("scalars", "images", "histograms") for tag in events.Tags()[kind])
+        for scalar in events.Tags()["scalars"]:
+            steps = [event.step for event in events.Scalars(scalar)]
+            assert len(set(steps)) == len(steps), scalar
+    assert [tag for tag, times in held.items() if times > 1] == []
+    assert [tag for tag in held if not re.fullmatch(r"(train|solver|val|test|final|posterior|images)/[\w./-]+", tag)] == []
+    assert [tag for tag in held if tag.startswith(("final/val/", "final/test/"))] == []  # curves of their own
+    assert len(held) < 50
+    words = {tag.split("/")[1] for tag in held if tag.startswith(("train/", "solver/", "val/", "test/"))}
+    assert words <= set(glossary()["Training"]) | set(glossary()["Results"])
 
 
 def test_eval_gives_the_numbers_of_the_run(finished, config, tmp_path):

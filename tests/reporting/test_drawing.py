@@ -53,7 +53,7 @@ def test_without_boxes_the_image_is_unchanged():
     assert draw_detection(image, size=max(image.size)).tobytes() == image.convert("RGB").tobytes()
 
 
-def test_the_true_box_is_dashed_green_on_dark_along_its_border_and_nowhere_else():
+def test_the_true_box_is_dashed_on_dark_along_its_border_and_nowhere_else():
     image = draw_detection(grey(), truth=[16, 24, 48, 56])
     pixels = border(image, (64, 96, 192, 224))
     assert 0.4 < is_colour(pixels, TRUTH).mean() < 0.7
@@ -64,7 +64,7 @@ def test_the_true_box_is_dashed_green_on_dark_along_its_border_and_nowhere_else(
     assert (np.asarray(outside) == GREY).all()
 
 
-def test_the_predicted_box_is_solid_orange_along_its_border():
+def test_the_predicted_box_is_solid_along_its_border():
     image = draw_detection(grey(), predicted=[16, 24, 48, 56])
     assert is_colour(border(image, (64, 96, 192, 224)), PREDICTED).all()
     assert count(image, TRUTH) == 0
@@ -115,10 +115,12 @@ def test_coverage_is_a_probability():
     assert np.isclose(values.max(), 1)
 
 
-def test_the_heat_map_gets_darker_redder_and_more_opaque():
+def test_the_heat_map_gets_evenly_lighter_and_more_opaque():
     colours = heat_map(np.linspace(0, 1, 50)).astype(int)
-    assert (np.diff(colours[:, :3] @ (0.2126, 0.7152, 0.0722)) < 0).all()
-    assert (np.diff(colours[:, 1]) < 0).all()
+    linear = (colours[:, :3] / 255) ** 2.2
+    lightness = 116 * np.cbrt(linear @ (0.2126, 0.7152, 0.0722)) - 16
+    assert (np.diff(lightness) > 0).all()
+    assert np.diff(lightness).max() < 3 * np.diff(lightness).mean()
     assert colours[0, 3] == 0
     assert (np.diff(colours[:, 3]) > 0).all()
 
@@ -126,10 +128,18 @@ def test_the_heat_map_gets_darker_redder_and_more_opaque():
 def test_heat_is_stronger_where_the_box_is_likelier():
     boxes, posterior = torch.tensor([[0.0, 0, 20, 20], [40, 40, 60, 60]]), torch.tensor([0.9, 0.1])
     image = draw_detection(grey(), boxes=boxes, posterior=posterior)
-    likely, unlikely, outside = (np.array(image.getpixel(place), float) for place in ((40, 40), (200, 200), (200, 40)))
+    likely, unlikely, outside = (np.array(image.getpixel(place), float) for place in ((40, 40), (200, 200), (250, 20)))
     assert tuple(outside) == GREY
-    assert np.linalg.norm(likely - outside) > 1.5 * np.linalg.norm(unlikely - outside) > 20
-    assert likely[0] - likely[1] > unlikely[0] - unlikely[1]  # and redder
+    assert np.linalg.norm(likely - outside) > 1.5 * np.linalg.norm(unlikely - outside) > 10
+    assert likely[0] - likely[2] > unlikely[0] - unlikely[2]  # and yellower
+
+
+def test_heat_has_no_steps():
+    boxes, posterior = torch.tensor([[0.0, 0, 30, 64], [20, 0, 50, 64]]), torch.tensor([0.5, 0.5])
+    line = np.asarray(draw_detection(grey(), boxes=boxes, posterior=posterior), int)[128]
+    steps = np.abs(np.diff(line, axis=0)).max(axis=1)
+    assert np.abs(line - GREY).max() > 10
+    assert steps.max() <= 6
 
 
 @pytest.mark.parametrize("caption", ["", "deer 0.7"])
@@ -246,7 +256,7 @@ def test_the_legend_shows_both_lines_and_fits_the_width():
     for width in (320, 500, 2000):
         legend = draw_legend(width)
         assert legend.width == width
-        assert count(legend, TRUTH) > 10
+        assert count(legend, GROUND) > 10
         assert count(legend, PREDICTED) > 10
         assert (np.asarray(legend)[:, -2:] == 255).all()  # nothing is cut off
     assert draw_legend(320, ("truth", "predicted")).height < draw_legend(320).height
@@ -254,7 +264,7 @@ def test_the_legend_shows_both_lines_and_fits_the_width():
 
 def test_a_sheet_may_have_no_legend():
     bare, full = contact_sheet([grey(300, 40)], legend=False), contact_sheet([grey(300, 40)])
-    assert count(bare, TRUTH) == 0 < count(full, TRUTH)
+    assert count(bare, PREDICTED) == 0 < count(full, PREDICTED)
     assert full.height > bare.height
 
 

@@ -108,7 +108,7 @@ def test_the_same_figure_is_the_same_file(tmp_path):
     for name in ("one", "two"):
         save_figure(line_chart({"a": [1.0, 2.0]}, [1, 2], "T", "v"), tmp_path / name)
     with Image.open(tmp_path / "one.png") as image:
-        assert image.width == 460
+        assert image.width == 400
     assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
 

@@ -20,7 +20,7 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.open, self.tags, self.attributes, self.texts = [], [], [], []
+        self.open, self.tags, self.attributes, self.texts, self.inner = [], [], [], [], []
         self.source = path.read_text(encoding="utf-8")
         self.feed(self.source)
         self.close()
@@ -41,6 +41,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.texts.append(data)
+        self.inner.append((self.open[-1] if self.open else "", data))
 
     def images(self):
         sources = [value for tag, name, value in self.attributes if (tag, name) == ("img", "src")]
@@ -72,7 +73,7 @@ def test_the_page_has_all_sections_and_charts(tmp_path):
     for heading in ("What was run", "Results", "Curves", "Images", "How to reproduce", "method.C", "0.4227", "tensorboard --logdir logs"):
         assert heading in text
     assert page.tags.count("svg") == 5
-    assert {"objective (11)", "½‖w‖²", "mean slack ξ", "class error", "entropy of P_θ(h|x,y)", "duality gap"} <= set(page.texts)
+    assert {"objective (11)", "½‖w‖²", "mean slack ξ", "class error", "entropy of P_θ (nats)", "duality gap"} <= set(page.texts)
     assert {"charset", "viewport"} <= {value for tag, name, value in page.attributes if tag == "meta"} | {n for t, n, _ in page.attributes}
 
 
@@ -170,3 +171,15 @@ def test_a_failure_leaves_the_old_page_and_no_other_file(tmp_path, monkeypatch):
         written(tmp_path, title="new")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
     assert "<h1>old</h1>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_every_number_of_the_page_has_a_tooltip(tmp_path):
+    table = results_table([{"part": "test", "loss": 0.4, "CorLoc": 0.5}, {"part": "test, random candidate", "loss": 0.4, "CorLoc": 0.5}])
+    page = written(tmp_path, results=table, images=[("a", Image.new("RGB", (4, 4)))])
+    explained = {text for tag, text in page.inner if tag == "abbr"}
+    assert {"loss", "CorLoc", "test", "test, random candidate", "objective (11)", "passes", "time (s)", "duality gap"} <= explained
+    assert {"method.C", "ground-truth box", "predicted box", "class wrong", "decrease of the objective"} <= explained
+    assert all(value for tag, name, value in page.attributes if tag == "abbr")
+    titles = [text for tag, text in page.inner if tag == "title"]
+    assert any(text.startswith("Equation (9)") for text in titles)  # of the slack, in the legend of a chart
+    assert "data" not in explained
