@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike
@@ -57,6 +56,8 @@ def starting_states(init: ChainInit, chains: Chains, n_states: int, seed: int, g
 
 def _clusters(chains: Chains, n_states: int, seed: int, known: Tensor) -> Tensor:
     """(T,) k-means of the sites; a state of which sites are known begins at their mean, the others at sites of which nothing is."""
+    from sklearn.cluster import KMeans
+
     sites, given = chains.features.float().cpu().numpy(), known.cpu().numpy()
     means = {s: sites[given == s].mean(axis=0) for s in range(n_states) if (given == s).any()}
     rest = np.unique(sites[given < 0], axis=0)

@@ -8,8 +8,6 @@ from abc import ABC, abstractmethod
 from typing import Any, Self, get_args
 
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -19,6 +17,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.learners import checks
+from lvmdc.learners.estimator import Estimator
 from lvmdc.learners.state import BlockTraining, Ended
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
 from lvmdc.losses.expectation import ExpectedLoss
@@ -31,7 +30,7 @@ from lvmdc.storage.mapped import memory_budget
 BELIEFS = ("likelihood", "prior")  # starts that are distributions of h, of which h* is the most probable
 
 
-class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
+class LatentLearner(Estimator, ABC):
     """Learns w, and what it believes of h, by outer iterations `step()` that `fit` repeats until (11) falls by less than C·ε.
 
     Constructors only store; what is learned ends in an underscore: `coef_` (K, d), or the w of a custom `joint` map,
@@ -137,6 +136,8 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
             return
         last, name = self.history_[-1], type(self).__name__
         why = f"{name} stopped at max_iter={self.max_iter} while the objective still fell by {last['decrease']:.3g}"
+        from sklearn.exceptions import ConvergenceWarning
+
         warnings.warn(f"{why} (tolerance {self.C * self.tol:.3g}); duality gap {last['gap']:.3g}", ConvergenceWarning, stacklevel=3)
 
     def _run(self, title: str) -> None:
@@ -295,6 +296,8 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
 
     def _check_fitted(self, what: str) -> None:
         if not getattr(self, "history_", None):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit before {what}")
 
     def _check_input(self, candidates: Any, what: str) -> None:
@@ -302,6 +305,13 @@ class LatentLearner(ClassifierMixin, BaseEstimator, ABC):
         given = checks.check_candidates(candidates).n_features
         if given != self.n_features_in_:
             raise ValueError(f"candidates must have {self.n_features_in_} features, as in fit, but they have {given}")
+
+    _estimator_type = "classifier"  # what scikit-learn below 1.6 asks for instead of the tags
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator, ClassifierMixin
+
+        return type("Classifier", (ClassifierMixin, BaseEstimator), {})().__sklearn_tags__()
 
     # ---- saving and restoring ------------------------------------------------------------------------------------
 

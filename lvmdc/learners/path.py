@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from sklearn.base import clone
 from tqdm import tqdm
 
 from lvmdc.arrays import ArrayLike
@@ -45,7 +44,7 @@ def fit_path(
     for start in range(model.n_init):
         last: Learner | None = None
         for k, value in enumerate(C):
-            learner = clone(model).set_params(C=value, n_init=1, verbose=False)
+            learner = model.clone().set_params(C=value, n_init=1, verbose=False)
             if last is None:
                 learner.begin(candidates, y, h, h_init, model.seed + start)
             else:

@@ -7,7 +7,6 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
-from lvmdc.learners import ConvergenceWarning
 from lvmdc.lightning.dual_steps import Bounds
 from lvmdc.objective import Objective
 from lvmdc.solvers.cccp import FIRST, FOLLOWING, LAST, SMALL
@@ -58,6 +57,8 @@ class Convergence(ABC):
     def warn_if_unfinished(self) -> None:
         """A ConvergenceWarning, if something other than this rule stopped the learning."""
         if not self.converged:
+            from sklearn.exceptions import ConvergenceWarning
+
             warnings.warn(f"learning stopped after {len(self.rows)} {self.unfinished()}", ConvergenceWarning, stacklevel=3)
 
     def state(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
-from sklearn.base import clone
 from torch import Tensor, nn
 
 from lvmdc.candidates import Candidates
@@ -267,7 +266,7 @@ def solve_heads(learner: LatentLearner, samples: TrainingSet, scores: Tensor | N
         scores: (T, K) of a w: CCCP starts from its h*, and not from the learner's `init`.
     """
     c, y, known = samples.candidates.detach(), samples.y, samples.known
-    exact: LatentLearner = clone(learner).set_params(n_classes=samples.n_classes)
+    exact: LatentLearner = learner.clone().set_params(n_classes=samples.n_classes)
     h = (known - c.offsets).where(known >= 0, known) if learner.uses_known_h else None
     h_init = None
     if scores is not None:

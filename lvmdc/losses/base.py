@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,7 +50,7 @@ class Loss(ABC):
         """Δ of truths (y1, h1) and predictions (y2, h2), h as packed rows, broadcast against each other; floating point."""
         delta = self.delta(y1, candidates.latent(rows1), y2, candidates.latent(rows2))
         delta = delta if delta.is_floating_point() else delta.to(torch.get_default_dtype())
-        return delta.expand(torch.broadcast_shapes(y1.shape, rows1.shape, y2.shape, rows2.shape))
+        return delta.expand(np.broadcast_shapes(y1.shape, rows1.shape, y2.shape, rows2.shape))
 
     # ---- what follows --------------------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class FunctionLoss(Loss):
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         one, two = getattr(h1, self.latent), getattr(h2, self.latent)
         loss = torch.as_tensor(self.function(y1, one, y2, two), device=y1.device)
-        shape = torch.broadcast_shapes(y1.shape, h1.index.shape, y2.shape, h2.index.shape)
+        shape = np.broadcast_shapes(y1.shape, h1.index.shape, y2.shape, h2.index.shape)
         try:
             return loss.to(loss.dtype if loss.is_floating_point() else torch.get_default_dtype()).expand(shape)
         except RuntimeError:

@@ -1,5 +1,6 @@
 """Losses of equality or of the output alone: 0/1, label, and a table of costs between classes."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +43,7 @@ class LabelLoss(Loss):
 
     def delta(self, y1: Tensor, h1: Latent, y2: Tensor, h2: Latent) -> Tensor:
         different = (y1 != y2).to(torch.get_default_dtype())
-        return different.expand(torch.broadcast_shapes(different.shape, h1.index.shape, h2.index.shape))
+        return different.expand(np.broadcast_shapes(different.shape, h1.index.shape, h2.index.shape))
 
     def class_cost(self, y1: Tensor, y2: Tensor) -> Tensor:
         return (y1 != y2).to(torch.get_default_dtype())

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 from learners.problems import problem
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
+import lvmdc
 from lvmdc import DISC, EM, ILSVM, LSVM, M3E, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
+from lvmdc.vision.detection import Detector
 
 
 @pytest.mark.parametrize("learner", [DISC, ILSVM, LSVM, Supervised])
@@ -28,6 +31,26 @@ def test_a_clone_of_a_fitted_learner_is_not_fitted():
     model = clone(DISC(C=2.0).fit(p.candidates, p.y))
     assert not hasattr(model, "coef_")
     assert repr(model) == "DISC(C=2.0)"
+
+
+def test_parameters_of_parameters_are_got_set_and_cloned():
+    detector = Detector(LSVM(C=2.0)).set_params(learner__C=5.0, overlap=0.5)
+    assert detector.get_params()["learner__C"] == 5.0
+    assert "learner__C" not in detector.get_params(deep=False)
+    copy = clone(detector)
+    assert copy.learner is not detector.learner
+    assert repr(copy) == "Detector(learner=LSVM(C=5.0), overlap=0.5)"
+    with pytest.raises(ValueError, match="Invalid parameter 'gamma' for LSVM"):
+        detector.set_params(learner__gamma=1.0)
+
+
+def test_scikit_learn_knows_learners_as_classifiers():
+    assert is_classifier(LSVM())
+    assert not is_classifier(Detector())
+
+
+def test_the_convergence_warning_is_that_of_scikit_learn():
+    assert lvmdc.ConvergenceWarning is lvmdc.learners.ConvergenceWarning is ConvergenceWarning
 
 
 @pytest.mark.parametrize("learner", [DISC, LSVM])

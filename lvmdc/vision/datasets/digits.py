@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import torch
 from PIL import Image
-from sklearn.datasets import load_digits, load_sample_images
 
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.vision.datasets.images import ImageSet
@@ -31,6 +30,8 @@ def photograph_crop(rng: np.random.Generator, side: int) -> np.ndarray:
 
 @cache
 def _grey() -> list[np.ndarray]:
+    from sklearn.datasets import load_sample_images
+
     return [np.asarray(Image.fromarray(p).convert("L"), np.float32) / 255 for p in load_sample_images().images]
 
 
@@ -150,6 +151,8 @@ def handwritten() -> tuple[np.ndarray, np.ndarray]:
     >>> handwritten()[1][:3].tolist()
     [0, 1, 2]
     """
+    from sklearn.datasets import load_digits
+
     data = load_digits()
     return (data.images / 16).astype(np.float32), data.target
 

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from PIL import Image
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike
@@ -28,6 +26,8 @@ def turned(images: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
     >>> turned(np.array([[[1.0, 0.0], [0.0, 0.0]]], np.float32), 90).round().tolist()
     [[[0.0, 0.0], [1.0, 0.0]]]
     """
+    import cv2
+
     side = images.shape[1]
     middle = ((side - 1) / 2, (side - 1) / 2)
     angles = np.broadcast_to(degrees, len(images)).astype(float)
@@ -117,6 +117,9 @@ def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int =
     >>> digits, digits.h.shape
     (RotationSet(6 samples of 2 classes), torch.Size([6]))
     """
+    import cv2
+    from sklearn.datasets import load_digits
+
     digits = checked_pair(pair)
     if per_class < 1:
         raise ValueError(f"per_class must be at least 1, but it is {per_class}")

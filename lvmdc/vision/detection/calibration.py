@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 LEAST = 1e-3  # slope: a better score is never less likely
@@ -28,6 +26,8 @@ def platt(best: Tensor, there: Tensor) -> Tensor:
     >>> a > 0, round(-b / a, 2)  # the score at which both are as likely
     (True, -1.5)
     """
+    from sklearn.linear_model import LogisticRegression
+
     n_there = int(there.sum())
     target = torch.where(there, (n_there + 1) / (n_there + 2), 1 / (len(there) - n_there + 2)).double().cpu().numpy()
     x = best.double().cpu().numpy()
@@ -54,6 +54,8 @@ def calibrate(column: Tensor, own: Tensor, held_out: Callable[[Tensor], Tensor],
     >>> calibrate(torch.tensor([1, -1]), torch.tensor([1.0, -1.0]), lambda index: index, folds=3)[1].abs() < 1e-6
     tensor(True)
     """
+    from sklearn.model_selection import StratifiedKFold
+
     known = (column != 0).nonzero().flatten().cpu()
     there = (column == 1).cpu()[known]
     parts = min(folds, int(there.sum()), int((~there).sum()))

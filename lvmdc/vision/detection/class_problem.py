@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike, as_tensor
@@ -121,7 +120,7 @@ def class_learner(learner: LatentLearner | None, miss_cost: float, bias: float =
     """
     if miss_cost <= 0:
         raise ValueError(f"miss_cost must be positive, or 'balanced', but it is {miss_cost}")
-    made: LatentLearner = DISC() if learner is None else clone(learner)
+    made: LatentLearner = DISC() if learner is None else learner.clone()
     latent = OverlapLoss() if made.loss is None else made.loss
     return made.set_params(loss=CostLoss([[0.0, 1.0], [miss_cost, 0.0]], latent), joint=PresenceMap(bias), n_classes=2)
 
@@ -153,12 +152,12 @@ class ClassProblem:
         whole = torch.equal(chosen, torch.arange(len(self.column), device=chosen.device))
         part = self.candidates if whole else self.candidates.subset(chosen)
         known = None if places is None else torch.where(y == PRESENT, places[chosen], -1)
-        own = clone(self.learner)
+        own = self.learner.clone()
         if first is None:
             return own.fit(part, y, known)
         n_init = own.n_init
         begun = torch.where(y == PRESENT, first[chosen], 0)
-        found = clone(self.learner).set_params(init="given", n_init=1).fit(part, y, known, h_init=begun)
+        found = self.learner.clone().set_params(init="given", n_init=1).fit(part, y, known, h_init=begun)
         if n_init > 1:
             other = own.set_params(n_init=n_init - 1).fit(part, y, known)
             found = other if other.objective_ < found.objective_ else found
@@ -168,7 +167,7 @@ class ClassProblem:
         """(a, b) of `calibrate`, for a w that gives candidates the scores (T,). With h held where it finds the class the problem is convex,
         and one quick start is enough."""
         c, found = self.candidates, segment_argmax(scores, self.candidates.counts)
-        quick, psi = clone(self.learner).set_params(init="uniform", n_init=1), self.learner.joint
+        quick, psi = self.learner.clone().set_params(init="uniform", n_init=1), self.learner.joint
         assert isinstance(psi, PresenceMap)
 
         def held_out(index: Tensor) -> Tensor:

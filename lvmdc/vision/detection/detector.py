@@ -6,8 +6,6 @@ import warnings
 from typing import Any, Literal
 
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from torch import Tensor
 from tqdm import tqdm
 
@@ -15,6 +13,7 @@ from lvmdc.arrays import ArrayLike
 from lvmdc.boxes import LabelledBoxes, suppressed
 from lvmdc.candidates import Candidates
 from lvmdc.learners.base import LatentLearner
+from lvmdc.learners.estimator import Estimator
 from lvmdc.segments import segment_argmax
 from lvmdc.vision.detection.calibration import as_probability
 from lvmdc.vision.detection.class_problem import ClassProblem, PresenceMap, as_table, class_learner
@@ -24,7 +23,7 @@ from lvmdc.vision.detection.ground_truth import ground_truth_objects
 NOTHING = 1e-6  # ‖w‖ grows with C at least as long as slack is left: this share of it is w = 0 but for rounding
 
 
-class Detector(BaseEstimator):
+class Detector(Estimator):
     """Finds the objects of K classes in images, from labels that say which classes an image shows, not where or how many.
 
     Each class k is a problem of its own over all images, y = 1 where the label says that k is there, y = 0 where it is not, and h the
@@ -121,6 +120,8 @@ class Detector(BaseEstimator):
 
     def fit_class(self, candidates: Candidates, labels: ArrayLike, k: int, h: ArrayLike | None = None) -> LatentLearner:
         """Learn class k alone, after `begin`; its learner."""
+        from sklearn.exceptions import ConvergenceWarning
+
         column = self._labels(candidates, labels)[:, k]
         there, lack = int((column == 1).sum()), int((column == -1).sum())
         cost = max(2.0, 2.0 * lack / there) if self.miss_cost == "balanced" else float(self.miss_cost)
@@ -160,6 +161,8 @@ class Detector(BaseEstimator):
 
     def scores(self, candidates: Candidates) -> Tensor:
         """(T, K): w_k·Ψ(x, 1, h) of every candidate for every class."""
+        from sklearn.exceptions import NotFittedError
+
         if not hasattr(self, "coef_"):
             raise NotFittedError("this Detector is not fitted yet: call fit before it predicts")
         if candidates.n_features != self.n_features_in_:

@@ -1,7 +1,6 @@
 """How good a detector is, and what it is compared with: a detector trained with ground-truth boxes, and baselines that learn nothing."""
 
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
 from lvmdc.boxes import LabelledBoxes, box_iou
@@ -121,7 +120,7 @@ def supervised(detector: Detector, candidates: Candidates, images: ImageSet) -> 
     truth, labels = images.truth, images.table
     if truth is None:
         raise ValueError("images must have true boxes to train with, but images.truth is None")
-    found: Detector = clone(detector)
+    found: Detector = detector.clone()
     assert found.learner is not None
     found.learner.set_params(init="uniform", n_init=1)
     # Precision and CorLoc order the boxes of one class: scores need not be probabilities for it, but all of them must be there.

@@ -5,9 +5,6 @@ from __future__ import annotations
 import warnings
 
 import torch
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from lvmdc.arrays import ArrayLike
@@ -71,6 +68,8 @@ class ExclusiveDetector(Detector):
 
     def fit_class(self, candidates: Candidates, labels: ArrayLike, k: int, h: ArrayLike | None = None) -> LatentLearner:
         """Learn all classes, after `begin`: they compete, so none is learned alone. h (n, K) as in `Detector.fit`."""
+        from sklearn.exceptions import ConvergenceWarning
+
         y = self._labels(candidates, labels).argmax(dim=1)
         places = None if h is None else as_table(candidates, h, "h").gather(1, y[:, None])[:, 0]
         learner = self._make(1.0).fit(candidates, y, places)
@@ -90,7 +89,7 @@ class ExclusiveDetector(Detector):
         return self._margins(candidates, super().scores(candidates))
 
     def _make(self, miss_cost: float) -> LatentLearner:
-        made: LatentLearner = DISC() if self.learner is None else clone(self.learner)
+        made: LatentLearner = DISC() if self.learner is None else self.learner.clone()
         return made.set_params(loss=OverlapLoss() if made.loss is None else made.loss)
 
     def _margins(self, candidates: Candidates, scores: Tensor) -> Tensor:
@@ -102,6 +101,8 @@ class ExclusiveDetector(Detector):
     def _calibrated(self, candidates: Candidates, y: Tensor) -> Tensor:
         """(K, 2): a and b of `platt` for each class, each image scored by a w that did not learn from it; by the detector's own scores
         where a class has only one image. With h fixed where it was found, the problem is convex."""
+
+        from sklearn.model_selection import StratifiedKFold
 
         def best(part: Candidates, margins: Tensor) -> Tensor:
             return torch.stack([segment_max(column.contiguous(), part.counts) for column in margins.T], dim=1).double().cpu()
@@ -115,7 +116,7 @@ class ExclusiveDetector(Detector):
             quick = self._make(1.0).set_params(init="uniform", n_init=1, n_classes=self.n_classes_)
             for rest, out in StratifiedKFold(folds, shuffle=True, random_state=0).split(y.cpu(), y.cpu()):
                 learn, index = (torch.from_numpy(part).to(y.device) for part in (rest, out))
-                w = clone(quick).fit(candidates.subset(learn), y[learn], found[learn]).coef_
+                w = quick.clone().fit(candidates.subset(learn), y[learn], found[learn]).coef_
                 part = candidates.subset(index)
                 held_out[torch.from_numpy(out)] = best(part, self._margins(part, product(part.features, w)))
         return torch.stack([platt(held_out[:, k], y.cpu() == k) for k in range(self.n_classes_)])

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from PIL import Image
@@ -64,6 +63,8 @@ class HOG(Features):
         return across * down * self.block**2 * self.orientations
 
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
+        import cv2
+
         pixels = np.asarray(image.convert("RGB" if self.colour else "L"))
         corners = pixel_corners(image, boxes)
         out = np.empty((len(corners), self.n_features), np.float32)
@@ -76,10 +77,14 @@ class HOG(Features):
         return torch.from_numpy(out)
 
     def settings(self) -> dict[str, Any]:
+        import cv2
+
         names = ("size", "cell", "block", "orientations", "colour", "signed")
         return {name: getattr(self, name) for name in names} | {"opencv": cv2.__version__}
 
     def _resized(self, window: np.ndarray) -> np.ndarray:
+        import cv2
+
         height, width = window.shape[:2]
         if (width, height) == self.size:
             return np.ascontiguousarray(window)
@@ -92,10 +97,13 @@ class HOG(Features):
 def one_opencv_thread() -> Iterator[None]:
     """OpenCV on one thread inside, restored afterwards: windows are too small to share, and runs share the machine.
 
+    >>> import cv2
     >>> with one_opencv_thread():
     ...     cv2.getNumThreads()
     1
     """
+    import cv2
+
     before = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:

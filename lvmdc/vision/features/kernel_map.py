@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from sklearn.kernel_approximation import AdditiveChi2Sampler, Nystroem, RBFSampler
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
@@ -65,6 +64,8 @@ class KernelMap:
         return Candidates(self._mapped("features", candidates.features), candidates.counts, candidates.boxes, phi, candidates.prior)
 
     def _fitted(self, name: str, features: Tensor) -> Any:
+        from sklearn.kernel_approximation import AdditiveChi2Sampler, Nystroem, RBFSampler
+
         numbers = _numbers(features)
         if self.kind == "chi2":
             self._check_histograms(name, numbers)

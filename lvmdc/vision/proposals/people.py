@@ -7,7 +7,6 @@ import hashlib
 import logging
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from PIL import Image
@@ -105,6 +104,8 @@ class PeopleBoxes(Proposals):
         return boxes[distinct(torch.from_numpy(boxes), 0.5, self.detections).numpy()]
 
     def settings(self) -> dict[str, Any]:
+        import cv2
+
         places = hashlib.sha256(repr(PLACES).encode()).hexdigest()[:16] if self.places else None
         own = {name: getattr(self, name) for name in ("count", "detections", "widened", "threshold", "size")}
         truth = None if self._truth is None else digest(self._truth)
@@ -119,6 +120,8 @@ def detect_people(pixels: np.ndarray, threshold: float = 0.0) -> tuple[np.ndarra
     ((0, 4), (0,))
     """
     # OpenCV ends the process, without an error, on an image that is smaller than the window.
+    import cv2
+
     below, right = (max(0, side - have) for side, have in zip(WINDOW[::-1], pixels.shape[:2], strict=True))
     padded = cv2.copyMakeBorder(np.ascontiguousarray(pixels[:, :, ::-1]), 0, below, 0, right, cv2.BORDER_REPLICATE)
     with one_opencv_thread():

@@ -5,7 +5,6 @@ Uijlings, van de Sande, Gevers, Smeulders: Selective search for object recogniti
 
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from PIL import Image
@@ -66,6 +65,8 @@ class SelectiveSearch(Proposals):
         return ordered[distinct(ordered, self.overlap, self.max_boxes)]
 
     def _regions(self, pixels: np.ndarray) -> np.ndarray:
+        import cv2
+
         with one_opencv_thread():
             search = cv2.ximgproc.segmentation.createSelectiveSearchSegmentation()
             search.setBaseImage(pixels)
@@ -73,5 +74,7 @@ class SelectiveSearch(Proposals):
             return np.asarray(search.process(), np.float64).reshape(-1, 4)
 
     def settings(self) -> dict[str, Any]:
+        import cv2
+
         names = ("max_boxes", "min_size", "overlap", "size", "mode")
         return {name: getattr(self, name) for name in names} | {"opencv": cv2.__version__}
