@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 from tqdm import tqdm
 
