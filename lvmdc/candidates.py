@@ -74,9 +74,14 @@ class Candidates:
         phi: ArrayLike | None = None,
         prior: ArrayLike | None = None,
     ):
+        if isinstance(features, list | tuple) and any(getattr(part, "ndim", 1) > 1 for part in features):
+            raise ValueError(
+                "features must be one array (T, d), but it is a list of them: join it, with counts=[len(x) for x in features]"
+            )
         self.features = as_tensor(features)
         if self.features.dim() != 2:
-            raise ValueError(f"features must have shape (T, d), but it has shape {tuple(self.features.shape)}")
+            shape = tuple(self.features.shape)
+            raise ValueError(f"features must have shape (T, d), but it has shape {shape}; T are the candidates of all samples together")
         total, device = len(self.features), self.features.device
         self.features = _finite_floats("features", self.features)
         self.counts = checked_counts(counts, total).to(device)
@@ -147,7 +152,11 @@ class Candidates:
         >>> Candidates(torch.eye(3), [2, 1]).outputs([1, 0])
         tensor([1, 0])
         """
-        labels = as_tensor(y).to(self.device)
+        try:
+            labels = as_tensor(y).to(self.device)
+        except TypeError as error:
+            hint = "names, y = np.unique(labels, return_inverse=True) gives them for other labels"
+            raise TypeError(f"y must hold class indices from 0 ({error}); {hint}") from None
         if labels.shape != self.counts.shape:
             raise ValueError(f"y must have shape ({len(self)},), one class per sample, but it has shape {tuple(labels.shape)}")
         if labels.is_floating_point() and not bool((labels == labels.round()).all()):

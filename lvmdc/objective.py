@@ -77,17 +77,17 @@ class Objective:
         return {"objective": self.value, **shown, "bound": self.bound}
 
 
-def measures(bound: ExpectedLoss, p: Tensor, y_hat: Tensor, rows: Tensor) -> dict[str, float]:
+def measures(loss: ExpectedLoss, p: Tensor, y_hat: Tensor, rows: Tensor) -> dict[str, float]:
     """What every learner reports beside its objective, means over the samples of all ranks: the expected loss of the prediction
     (y_hat, rows), (n,) each, under the posterior p (T,) (8), the class error, and the entropy of the posterior.
 
     >>> from lvmdc.losses import ZeroOneLoss
-    >>> bound = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2)
-    >>> measures(bound, torch.tensor([0.25, 0.75]), torch.tensor([0]), torch.tensor([1]))
+    >>> loss = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2)
+    >>> measures(loss, torch.tensor([0.25, 0.75]), torch.tensor([0]), torch.tensor([1]))
     {'loss': 0.25, 'error': 0.0, 'entropy': 0.5623351335525513}
     """
-    c = bound.candidates
-    each = {"loss": bound.expected_at(p, y_hat, rows), "error": y_hat != bound.y, "entropy": Conditional(c, bound.y, p).entropy()}
+    c = loss.candidates
+    each = {"loss": loss.expected_at(p, y_hat, rows), "error": y_hat != loss.y, "entropy": Conditional(c, loss.y, p).entropy()}
     return {name: float(distributed.mean(c, values)) for name, values in each.items()}
 
 

@@ -114,3 +114,16 @@ def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
     assert max(map(len, lines)) <= 120
+
+
+def test_what_the_concepts_page_names_for_the_paper_is_in_the_code():
+    table = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8").partition("## The paper in the code")[2].partition("\n## ")[0]
+    parts = [part for line in table.splitlines() for part in re.split("; ", line) if ".py`" in part]
+    for part in parts:
+        file, *names = re.findall(r"`([^`]+)`", part)
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for name in names:
+            if name != "loss":  # a column
+                assert re.search(rf"^ *(class|def) {name.rpartition('.')[2]}\b", text, re.MULTILINE), f"{name} in {file}"
+    numbers = {int(number) for number in re.findall(r"\((\d+)\)", table)}
+    assert numbers == set(range(1, 18))

@@ -32,6 +32,8 @@ class ChainPosteriorProblem(PosteriorProblem):
     0.45
     """
 
+    loss: HammingLoss  # type: ignore[assignment]
+
     def __init__(
         self,
         conditional: ChainConditional,

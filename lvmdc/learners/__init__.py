@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from lvmdc.learners.base import LatentLearner
 from lvmdc.learners.disc import DISC
 from lvmdc.learners.em import EM
-from lvmdc.learners.lsvm import ILSVM, LSVM, Supervised
+from lvmdc.learners.lsvm import ILSVM, LSVM, BlockLearner, Supervised
 from lvmdc.learners.m3e import M3E
 from lvmdc.learners.path import fit_path
 from lvmdc.learners.soft_disc import SoftDISC
@@ -13,7 +13,19 @@ from lvmdc.learners.soft_disc import SoftDISC
 if TYPE_CHECKING:
     from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["DISC", "EM", "ILSVM", "LSVM", "M3E", "ConvergenceWarning", "LatentLearner", "SoftDISC", "Supervised", "fit_path"]
+__all__ = [
+    "DISC",
+    "EM",
+    "ILSVM",
+    "LSVM",
+    "M3E",
+    "BlockLearner",
+    "ConvergenceWarning",
+    "LatentLearner",
+    "SoftDISC",
+    "Supervised",
+    "fit_path",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -235,7 +236,7 @@ class LatentLearner(Estimator, ABC):
         """Make P_θ, `model_`, in the sizes of the candidates; only where `has_theta`."""
         raise TypeError(f"{type(self).__name__} has no P_θ to learn")
 
-    def theta_problem(self, model: ConditionalModel, bound: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
+    def theta_problem(self, model: ConditionalModel, loss: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
         """(16) with this learner's J, β and `theta_bound`, see `PosteriorProblem`; only where `has_theta`."""
         raise TypeError(f"{type(self).__name__} has no P_θ to learn")
 
@@ -265,6 +266,12 @@ class LatentLearner(Estimator, ABC):
                 "learning over several ranks needs solver='one_slack' and cccp='exact' or 'inexact', whose cuts are sums over samples,"
                 f" but they are {self.solver!r} and {self.cccp!r}"
             )
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """(K,) the class indices, as scikit-learn asks for them."""
+        self._check_fitted("classes_")
+        return np.arange(self.n_classes_)
 
     # ---- predicting ----------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def check_positive(name: str, value: float, zero: bool = False) -> None:
     """
     good = isinstance(value, Real) and math.isfinite(value) and (value > 0 or (zero and value == 0))
     if not good:
-        raise ValueError(f"{name} must be a {'' if zero else 'positive '}number{' ≥ 0' if zero else ''}, but it is {value}")
+        raise ValueError(f"{name} must be a {'' if zero else 'positive '}number{' ≥ 0' if zero else ''}, but it is {value!r}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

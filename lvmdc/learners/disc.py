@@ -198,7 +198,7 @@ class DISC(BlockLearner):
         t = self._training
         with torch.no_grad():
             self._theta_scores = self.model_.scores(t.candidates, t.y) if scores is None else scores
-            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._theta_scores).exp(), t.bound, t.known)
+            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._theta_scores).exp(), t.candidates, t.known)
 
     def _objective(self) -> Objective:
         return self._training.objective(self.beta, self._theta_norm())
@@ -238,10 +238,10 @@ class DISC(BlockLearner):
 
     def _theta_problem(self) -> PosteriorProblem:
         t = self._training
-        return PosteriorProblem(self.model_, t.bound, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
+        return PosteriorProblem(self.model_, t.loss, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
 
-    def theta_problem(self, model: ConditionalModel, bound: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
-        return PosteriorProblem(model, bound, scores, self.J, C, self.beta, self.theta_bound, known)
+    def theta_problem(self, model: ConditionalModel, loss: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
+        return PosteriorProblem(model, loss, scores, self.J, C, self.beta, self.theta_bound, known)
 
     def _of_w(self) -> tuple[Tensor, ...]:
         """All that the θ block depends on w by: what it predicts, or, with `slack`, w itself."""

@@ -23,14 +23,14 @@ PATH_ROUNDS = 3  # the same after another C: both blocks have far to go, and an 
 
 class BlockLearner(LatentLearner):
     """Block coordinate descent: an outer iteration is the w block (13), then the posterior block; learning stops when together they gain
-    less than C·ε."""
+    less than C·ε. A subclass sets the posterior in `_step_posterior`, and says in `_conditional` what it is after learning."""
 
     supports_ranks = True
     _rounds = MAX_ROUNDS
 
     @abstractmethod
     def _step_posterior(self) -> float:
-        """The posterior block; what it gained of its own objective."""
+        """Set `self._training.p`, the posterior (T,) for the current w; by how much that lowered its own objective."""
 
     def _objective(self) -> Objective:
         return self._training.objective()
@@ -121,14 +121,14 @@ class ILSVM(BlockLearner):
     def _step_posterior(self) -> float:
         t = self._training
         y_hat, predicted = best(t.candidates, t.point.scores)
-        before = t.bound.expected_at(t.p, y_hat, predicted)
+        before = t.loss.expected_at(t.p, y_hat, predicted)
         score = own_class(t.candidates, t.point.scores, t.y)
-        loss = t.bound.loss_against(y_hat, predicted)  # (T,): of each h' as the truth
+        loss = t.loss.loss_against(y_hat, predicted)  # (T,): of each h' as the truth
         loss = loss.masked_fill(score == -torch.inf, torch.inf)  # never one that the class lacks
         least = segment_max(-loss, t.candidates.counts)[t.candidates.sample]
         rows = segment_argmax(score.masked_fill(-loss < least, -torch.inf), t.candidates.counts)
         t.p = t.delta(torch.where(t.known >= 0, t.known, rows))
-        return self.C * t.mean(before - t.bound.expected_at(t.p, y_hat, predicted))
+        return self.C * t.mean(before - t.loss.expected_at(t.p, y_hat, predicted))
 
     def _conditional(self) -> ConditionalModel:
         return Imputed(self.coef_, self.joint_)

@@ -102,7 +102,7 @@ class SoftDISC(DISC):
 
     def _problem(self, p_w: LinearPrediction, start: Tensor | None = None) -> SoftProblem:
         t = self._training
-        return SoftProblem(p_w, self.model_, t.bound, t.known, self.C, self.J, self.beta, self.temperature, start)
+        return SoftProblem(p_w, self.model_, t.loss, t.known, self.C, self.J, self.beta, self.temperature, start)
 
     def _step(self) -> dict[str, float]:
         t = self._training
@@ -124,5 +124,5 @@ class SoftDISC(DISC):
         t = self._training
         with torch.no_grad():
             against = self._problem(LinearPrediction(t.point.w, self.joint_)).against(t.point.scores, t.p)
-            diversity = t.bound.diversity(t.p)
+            diversity = t.loss.diversity(t.p)
         return Objective(half_square(t.point.w), self._theta_norm(), t.mean(against), t.mean(diversity), self.C, self.beta)

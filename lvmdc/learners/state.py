@@ -42,7 +42,7 @@ class Training:
 
     def __init__(self, learner: LatentLearner, samples: Checked):
         self.candidates, self.y, self.known, self.C = samples.candidates, samples.y, samples.known, learner.C
-        self.bound = ExpectedLoss(learner.loss_, self.candidates, self.y, learner.n_classes_, learner.memory_budget)
+        self.loss = ExpectedLoss(learner.loss_, self.candidates, self.y, learner.n_classes_, learner.memory_budget)
         self.start = learner.start_posterior(samples)
         self.belief = self.p = self.start.to(score_dtype(self.candidates))
 
@@ -56,7 +56,7 @@ class Training:
 
     def measures(self, values: Tensor | None = None) -> dict[str, float]:
         """The columns `loss`, `error` and `entropy` of the history; (y, h) is predicted by the scores, or by other values (T, K)."""
-        return measures(self.bound, self.p, *best(self.candidates, self.point.scores if values is None else values))
+        return measures(self.loss, self.p, *best(self.candidates, self.point.scores if values is None else values))
 
     def state(self) -> dict[str, Any]:
         """Tensors and numbers from which `load_state` continues as if never interrupted."""
@@ -96,10 +96,10 @@ class BlockTraining(Training):
     def expected_loss(self, p: Tensor | None = None) -> Tensor:
         """(T, K): Δ_i(y, h; θ) under the current posterior, or another one (T,)."""
         p = self.p if p is None else p
-        if self.bound.loss.of_label:  # nor does its expectation depend on h, to the last digit: every P_θ leads to the same end
+        if self.loss.loss.of_label:  # nor does its expectation depend on h, to the last digit: every P_θ leads to the same end
             p = self._start
         if self._expected is None or self._expected[0] is not p:
-            self._expected = p, self.bound.expected_loss(p)
+            self._expected = p, self.loss.expected_loss(p)
         return self._expected[1]
 
     def delta(self, rows: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class BlockTraining(Training):
     def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:
         """(11) by its terms, under the current w and posterior."""
         xi = slack(self.candidates, self.point.scores, self.expected_loss(), self.y, self.known)
-        return Objective(half_square(self.point.w), theta_norm, self.mean(xi), self.mean(self.bound.diversity(self.p)), self.C, beta)
+        return Objective(half_square(self.point.w), theta_norm, self.mean(xi), self.mean(self.loss.diversity(self.p)), self.C, beta)
 
     def state(self) -> dict[str, Any]:
         p = distributed.gather(self.candidates, self.p, "candidates")

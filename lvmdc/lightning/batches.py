@@ -56,7 +56,7 @@ class Batch:
 
     def posterior(self, p_theta: ConditionalModel) -> Tensor:
         """(T,): P_θ(h | x_i, y_i) (5), all mass on the known h; differentiable in θ."""
-        return with_known(p_theta.log_prob(self.candidates, self.y).exp(), self.loss, self.known)
+        return with_known(p_theta.log_prob(self.candidates, self.y).exp(), self.candidates, self.known)
 
     def slack(self, scores: Tensor, expected_loss: Tensor, h_star: Tensor) -> Tensor:
         """(n,): ξ_i = max_{y,h} [w·Ψ(x_i, y, h) + Δ_i(y, h; θ)] − w·Ψ(x_i, y_i, h*_i) (9), for scores and losses (T, K), and h* (T,) as

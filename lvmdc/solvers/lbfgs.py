@@ -34,9 +34,9 @@ def lbfgs(problem: Problem, tol: float, max_rounds: int = 30) -> float:
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> from lvmdc.solvers.theta_block import PosteriorProblem
-    >>> bound, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
+    >>> loss, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> problem = PosteriorProblem(model, bound, torch.tensor([[1.0], [0.0]]), **settings)
+    >>> problem = PosteriorProblem(model, loss, torch.tensor([[1.0], [0.0]]), **settings)
     >>> lbfgs(problem, tol=1e-6) > 0.1  # P_θ moves to what is predicted
     True
     """

@@ -34,9 +34,9 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float, sc
 
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
-    >>> bound, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
+    >>> loss, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> problem = PosteriorProblem(model, bound, torch.tensor([[1.0], [0.0]]), **settings)
+    >>> problem = PosteriorProblem(model, loss, torch.tensor([[1.0], [0.0]]), **settings)
     >>> log_linear_lbfgs(problem, model, tol=1e-6) > 0.1  # P_θ moves to what is predicted
     True
     """

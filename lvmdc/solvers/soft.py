@@ -26,8 +26,8 @@ class SoftProblem:
 
     >>> from lvmdc.distributions import LinearPrediction, LogLinear
     >>> from lvmdc.losses import ZeroOneLoss
-    >>> bound, flat = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2), torch.zeros(2, 2)
-    >>> problem = SoftProblem(LinearPrediction(flat), LogLinear(flat), bound, torch.tensor([-1]), C=1.0, J=0.1, beta=0.1, temperature=1.0)
+    >>> loss, flat = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 2), torch.zeros(2, 2)
+    >>> problem = SoftProblem(LinearPrediction(flat), LogLinear(flat), loss, torch.tensor([-1]), C=1.0, J=0.1, beta=0.1, temperature=1.0)
     >>> round(float(problem.value().detach()), 4)  # ¾ − β/2 − (1−β) ¾: P_w over four (y, h), P_θ over two h
     0.025
     """
@@ -36,7 +36,7 @@ class SoftProblem:
         self,
         p_w: Prediction,
         p_theta: ConditionalModel,
-        bound: ExpectedLoss,
+        loss: ExpectedLoss,
         known: Tensor,
         C: float,
         J: float,
@@ -44,7 +44,7 @@ class SoftProblem:
         temperature: float,
         start: Tensor | None = None,
     ):
-        self.p_w, self.p_theta, self.bound, self.known, self.start = p_w, p_theta, bound, known, start
+        self.p_w, self.p_theta, self.loss, self.known, self.start = p_w, p_theta, loss, known, start
         self.C, self.J, self.beta, self.temperature = C, J, beta, temperature
         self.evaluations = 0
 
@@ -57,21 +57,21 @@ class SoftProblem:
         """(T,): P_θ(h | x_i, y_i), a delta where h is known; the start where there is one."""
         if self.start is not None:
             return self.start
-        return with_known(self.p_theta.log_prob(self.bound.candidates, self.bound.y).exp(), self.bound, self.known)
+        return with_known(self.p_theta.log_prob(self.loss.candidates, self.loss.y).exp(), self.loss.candidates, self.known)
 
     def value(self) -> Tensor:
         """The objective, differentiable in w and θ."""
         self.evaluations += 1
         p = self.posterior()
-        scores = self.p_w.scores(self.bound.candidates)
-        risk = self.against(scores, p) - self.beta * self.bound.diversity(p)
+        scores = self.p_w.scores(self.loss.candidates)
+        risk = self.against(scores, p) - self.beta * self.loss.diversity(p)
         return self.regulariser() + self.C * risk.double().mean()
 
     def against(self, scores: Tensor, p: Tensor) -> Tensor:
         """(n,): H(P_θ, P_w) − (1−β) H(P_w, P_w), which replaces the slack, from the scores (T, K) and P_θ (T,)."""
-        q = Joint.softmax(self.bound.candidates, scores, self.temperature).p
+        q = Joint.softmax(self.loss.candidates, scores, self.temperature).p
         p = p.to(q.dtype)
-        return self.bound.agreement(p, q) - (1 - self.beta) * self.bound.joint_diversity(q)
+        return self.loss.agreement(p, q) - (1 - self.beta) * self.loss.joint_diversity(q)
 
     def regulariser(self) -> Tensor:
         """½‖w‖² + J/2 ‖θ‖²."""

@@ -16,8 +16,8 @@ def subgradient(problem: PosteriorProblem) -> list[torch.Tensor]:
     >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
     >>> c, y = Candidates(torch.eye(2), [2]), torch.tensor([0])
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> bound, scores = ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
-    >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), bound, scores, **settings)
+    >>> loss, scores = ExpectedLoss(ZeroOneLoss(), c, y, 1), torch.tensor([[1.0], [0.0]])
+    >>> problem = PosteriorProblem(LogLinear(torch.zeros(1, 2)), loss, scores, **settings)
     >>> subgradient(problem)[0]  # at θ = 0: ∂(1 − p)/∂θ, and the diversity is at its peak
     tensor([[-0.2500,  0.2500]])
     """
@@ -32,9 +32,9 @@ def ssd(problem: PosteriorProblem, seed: int, epochs: int = 10) -> float:
 
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import ExpectedLoss, ZeroOneLoss
-    >>> bound, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
+    >>> loss, model = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1), LogLinear(torch.zeros(1, 2))
     >>> settings = dict(J=0.1, C=1.0, beta=0.1, theta_bound="prediction", known=torch.tensor([-1]))
-    >>> problem = PosteriorProblem(model, bound, torch.tensor([[1.0], [0.0]]), **settings)
+    >>> problem = PosteriorProblem(model, loss, torch.tensor([[1.0], [0.0]]), **settings)
     >>> ssd(problem, seed=0) > 0.1  # P_θ moves to what is predicted
     True
     """
@@ -45,7 +45,7 @@ def ssd(problem: PosteriorProblem, seed: int, epochs: int = 10) -> float:
         first = float(problem.value())
     kept, lowest = [p.detach().clone() for p in parameters], first
     # A self-diversity is a mean of Δ within the class, so the largest sum of Δ over a sample's candidates bounds it.
-    highest = float(problem.bound.within_class(torch.ones_like(problem.scores[:, 0])).max())
+    highest = float(problem.loss.within_class(torch.ones_like(problem.scores[:, 0])).max())
     radius = (2 * max(0.0, first + problem.C * problem.beta * highest) / problem.J) ** 0.5
     generator = torch.Generator().manual_seed(seed)
     rate, t = problem.J / problem.C, 0

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lvmdc import distributed
+from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, weighted
 from lvmdc.inference import best, best_value
 from lvmdc.losses.base import SubsetLoss
@@ -23,7 +24,7 @@ class PosteriorProblem:
     B_i is H_i(w, θ), the expected loss of the prediction (`prediction`: (15), Algorithm 2), or ξ_i(w, θ) (`slack`: (16)).
 
     Args:
-        bound: the loss with its samples.
+        loss: Δ with the samples, and its expectations.
         scores: (T, K) w·Ψ of every (y, h).
         known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
 
@@ -40,7 +41,7 @@ class PosteriorProblem:
     def __init__(
         self,
         model: ConditionalModel,
-        bound: ExpectedLoss,
+        loss: ExpectedLoss,
         scores: Tensor,
         J: float,
         C: float,
@@ -48,9 +49,9 @@ class PosteriorProblem:
         theta_bound: ThetaBound,
         known: Tensor,
     ):
-        self.model, self.bound, self.scores, self.theta_bound, self.known = model, bound, scores, theta_bound, known
+        self.model, self.loss, self.scores, self.theta_bound, self.known = model, loss, scores, theta_bound, known
         self.J, self.C, self.beta = J, C, beta
-        self.candidates, self.y = bound.candidates, bound.y
+        self.candidates, self.y = loss.candidates, loss.y
         self.prediction = best(self.candidates, scores)
         self.evaluations = 0
 
@@ -62,11 +63,11 @@ class PosteriorProblem:
     def posterior(self) -> Tensor:
         """(T,): P_θ(h | x_i, y_i), a delta where h is known; differentiable in θ."""
         self.evaluations += 1
-        return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.bound, self.known)
+        return with_known(self.model.log_prob(self.candidates, self.y).exp(), self.candidates, self.known)
 
     def posterior_of(self, scores: Tensor) -> Tensor:
         """(T,): the same from known scores (T,) of P_θ, to which the prior is added; differentiable in them."""
-        return with_known(segment_softmax(weighted(scores, self._log_prior), self.candidates.counts), self.bound, self.known)
+        return with_known(segment_softmax(weighted(scores, self._log_prior), self.candidates.counts), self.candidates, self.known)
 
     def value(self, p: Tensor | None = None) -> Tensor:
         """The objective of the block, differentiable in θ; p (T,) is the posterior where it is known."""
@@ -78,14 +79,14 @@ class PosteriorProblem:
 
     def risk(self, p: Tensor) -> Tensor:
         """C/n Σ_i (B_i(w, θ) − β H_i(θ)) of a posterior (T,), over the samples of this rank."""
-        each = (self.agreement(p) - self.beta * self.bound.diversity(p)).double()
+        each = (self.agreement(p) - self.beta * self.loss.diversity(p)).double()
         return self.C * (each.mean() if self.candidates.shard is None else each.sum() / distributed.n_samples(self.candidates))
 
     def agreement(self, p: Tensor) -> Tensor:
         """(n,): B_i(w, θ)."""
         if self.theta_bound == "prediction":
             return segment_sum(self._against.to(p.dtype) * p, self.candidates.counts)
-        first = best_value(self.candidates, self.scores + self.bound.expected_loss(p))
+        first = best_value(self.candidates, self.scores + self.loss.expected_loss(p))
         return first - truth_score(self.candidates, self.scores, self.y, self.known)
 
     @cached_property
@@ -95,27 +96,25 @@ class PosteriorProblem:
     @cached_property
     def _against(self) -> Tensor:
         """(T,): Δ(y_i, h', y_i(w), h_i(w)) of every h', of which H_i(w, θ) is the mean."""
-        return self.bound.loss_against(*self.prediction)
+        return self.loss.loss_against(*self.prediction)
 
     def on_sample(self, i: int) -> "PosteriorProblem":
         """The same problem on one sample alone, for stochastic steps."""
         here = self.candidates.subset([i])
         start, count = int(self.candidates.offsets[i]), int(self.candidates.counts[i])
         known = torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
-        loss = SubsetLoss(self.bound.loss, torch.arange(start, start + count, device=self.y.device))
-        bound = ExpectedLoss(loss, here, self.y[i : i + 1], self.bound.n_classes, self.bound.limit)
-        return PosteriorProblem(self.model, bound, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
+        delta = SubsetLoss(self.loss.loss, torch.arange(start, start + count, device=self.y.device))
+        loss = ExpectedLoss(delta, here, self.y[i : i + 1], self.loss.n_classes, self.loss.limit)
+        return PosteriorProblem(self.model, loss, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
 
 
-def with_known(p: Tensor, bound: ExpectedLoss, known: Tensor) -> Tensor:
+def with_known(p: Tensor, candidates: Candidates, known: Tensor) -> Tensor:
     """(T,): the probabilities p, replaced by a delta for samples whose h is known.
 
-    >>> from lvmdc.losses import ZeroOneLoss
-    >>> bound = ExpectedLoss(ZeroOneLoss(), Candidates(torch.eye(2), [2]), torch.tensor([0]), 1)
-    >>> with_known(torch.tensor([0.5, 0.5]), bound, torch.tensor([1]))
+    >>> with_known(torch.tensor([0.5, 0.5]), Candidates(torch.eye(2), [2]), torch.tensor([1]))
     tensor([0., 1.])
     """
     if not bool((known >= 0).any()):
         return p
     delta = torch.zeros_like(p).index_fill(0, known[known >= 0], 1.0)
-    return torch.where((known >= 0)[bound.candidates.sample], delta, p)
+    return torch.where((known >= 0)[candidates.sample], delta, p)

@@ -41,7 +41,7 @@ def test_an_output_beyond_the_classes():
         ({"C": 0}, "C must be a positive number, but it is 0"),
         ({"C": float("nan")}, "C must be a positive number, but it is nan"),
         ({"C": float("inf")}, "C must be a positive number, but it is inf"),
-        ({"C": "large"}, "C must be a positive number, but it is large"),
+        ({"C": "large"}, "C must be a positive number, but it is 'large'"),
         ({"tol": 0.0}, "tol must be a positive number, but it is 0.0"),
         ({"tol": -1e-3}, "tol must be a positive number, but it is -0.001"),
         ({"init": "first"}, "init must be one of likelihood, prior, central, random, uniform, given, but it is 'first'"),

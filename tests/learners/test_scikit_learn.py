@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
 import lvmdc
-from lvmdc import DISC, EM, ILSVM, LSVM, M3E, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, Candidates, OverlapLoss, SoftDISC, Supervised, ZeroOneLoss
 from lvmdc.vision.detection import Detector
 
 
@@ -112,3 +112,15 @@ def test_learners_say_what_they_need_and_can():
     assert DISC(anneal=1.0).needs_outer_iterations
     assert DISC(theta_solver="ssd").needs_outer_iterations
     assert not any(model.needs_outer_iterations for model in (DISC(), LSVM(), SoftDISC()))
+
+
+def test_classes_are_indices_and_other_labels_are_refused_with_the_remedy():
+    p = problem(0)
+    assert LSVM().fit(p.candidates, p.y).classes_.tolist() == list(range(p.n_classes))
+    with pytest.raises(TypeError, match=r"y must hold class indices from 0 .* np\.unique\(labels, return_inverse=True\)"):
+        LSVM().fit(p.candidates, np.array(["a", "b", "c"])[p.y])
+
+
+def test_a_list_of_arrays_is_refused_with_the_remedy():
+    with pytest.raises(ValueError, match=r"join it, with counts=\[len\(x\) for x in features\]"):
+        Candidates([np.zeros((2, 3)), np.zeros((1, 3))], [2, 1])

@@ -50,7 +50,7 @@ def test_expected_loss_and_diversity_are_under_the_weighted_distribution(name, c
     prob = block(p, name)
     theta, x, prior = prob.model.theta.detach().numpy(), p.candidates.features.numpy(), p.candidates.prior.numpy()
     q, table = prob.posterior().detach(), prob.scores.numpy()
-    agreement, diversity = prob.agreement(q), prob.bound.diversity(q)
+    agreement, diversity = prob.agreement(q), prob.loss.diversity(q)
     for i, y in enumerate(p.y.tolist()):
         rows, boxes = list(p.of(i)), p.candidates.boxes.numpy()[list(p.of(i))]
         e = np.array([math.exp((prior[r] if columns == 1 else prior[r, y]) + theta[y] @ x[r]) for r in rows])

@@ -98,7 +98,7 @@ def test_gradcheck_of_the_value(theta_bound):
         x = p.candidates.phi
         prob.model.scores = lambda candidates, y: (x * theta[y[candidates.sample]]).sum(1)
         belief = prob.posterior()
-        return (prob.agreement(belief) - BETA * prob.bound.diversity(belief)).mean()
+        return (prob.agreement(belief) - BETA * prob.loss.diversity(belief)).mean()
 
     theta = prob.model.theta.detach().clone().requires_grad_()
     assert torch.autograd.gradcheck(value, theta, atol=1e-6)
