@@ -20,6 +20,7 @@ from lvmdc.lightning.module import LatentModule
 from lvmdc.reporting import Detection, Prediction, save_predictions
 from lvmdc.reporting.predictions import SceneRecord, save_scenes
 from lvmdc.storage.files import SUFFIXES, write_measures
+from lvmdc.vision.datasets.folder import refuse, unreadable
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import Features
@@ -45,9 +46,10 @@ def evaluate_checkpoint(cfg: DictConfig) -> dict[str, float]:
     checkpoint = read_checkpoint(cfg.ckpt_path).overridden(list(cfg.overrides), cfg.paths.cache_dir)
     model, data = checkpoint.model(), checkpoint.data()
     model.check_data(data)
-    data.setup("test")
-    if data.test is None:
+    if not data.has_test:
         raise ValueError("the data have no test part, all images were used for training: train again with data.fraction=0.6 to keep one")
+    data.setup("test")
+    assert data.test is not None
     measures = model.measure(data.test)
     path = Path(cfg.paths.output_dir) / "results.json"
     write_measures(path, measures)
@@ -64,6 +66,11 @@ def predict_images(cfg: DictConfig) -> Path:
     prior = checkpoint.prior()
     files = find_images(Path(cfg.input))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
+    if not isinstance(model, DetectorModule) and (cfg.min_score is not None or (cfg.top_k or 1) < 1):
+        raise ValueError(
+            "min_score and top_k: this model predicts one object per image; top_k=3 lists 3 candidates of each, from best to worst"
+        )
+    refuse(unreadable(files), f"input: {cfg.input} cannot be predicted")
     images = ImageSet(files, checkpoint.classes, names=[path.relative_to(base).as_posix() for path in files])
 
     def described() -> Iterator[tuple[str, Image.Image, Candidates]]:

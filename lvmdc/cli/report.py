@@ -22,6 +22,7 @@ from lvmdc.reporting.drawing import png
 from lvmdc.reporting.glossary import glossary
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SUFFIXES, SafeNames, write_atomically, write_measures
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection import pseudo_labels, save_coco
 from lvmdc.vision.features import CNN, Concatenated
 from lvmdc.vision.proposals import JitteredBoxes
@@ -65,7 +66,10 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
     write_measures(folder / "results.json", found | {"objective": module.history()[-1]["objective"]})
     if isinstance(module, DetectorModule):
         _save_pseudo_labels(module, folder / "pseudo_labels.json")
-    notes = [verdict(results), f"Supervision used: {supervision(module.data)}."] if isinstance(module, DetectorModule) else []
+    items = module.data.items
+    notes = [UNKNOWN] if isinstance(items, ImageSet) and not bool(items.boxed.any()) else []
+    if isinstance(module, DetectorModule):
+        notes = [verdict(results), f"Supervision used: {supervision(module.data)}."]
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
         write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board], notes)

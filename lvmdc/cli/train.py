@@ -181,4 +181,6 @@ def describe(data: LatentDataModule, cfg: DictConfig) -> str:
     kind = "images" if data.samples is None else "samples"
     source = str(cfg.data[kind]._target_).rpartition(".")[2]
     where = "embedded data, made from a seed" if source in EMBEDDED else "data on disk"
-    return f"{source} ({where}): {len(data.items)} {kind} of {len(data.classes)} classes, fold {data.fold}"
+    train, test = data.division()
+    parts = f"{len(train)} train, {len(test)} test, fold {data.fold}" if len(test) else "all train"
+    return f"{source} ({where}): {len(data.items)} {kind} of {len(data.classes)} classes, {parts}"

@@ -8,8 +8,9 @@ cache, outside of the process, where there is room for it.
 import ctypes
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from numbers import Integral
 from weakref import WeakValueDictionary
 
@@ -136,12 +137,32 @@ def take_mapped(features: Tensor, rows: Tensor) -> Tensor:
         return take(features, rows)
     if bool((rows.diff() == 1).all()):
         return features[int(rows[0]) : int(rows[-1]) + 1]
+    return stacked((take(features, some) for some in rows.split(rows_at_a_time(features))), len(rows), features)
+
+
+def stacked(parts: Iterable[Tensor], n_rows: int, like: Tensor) -> Tensor:
+    """(n_rows, d'): rows one below the other, each part made when it is needed. In memory; but mapped from a temporary file as by
+    `take_mapped`, one part in memory at a time, if they are large and `like` is mapped.
+
+    >>> stacked((torch.full((1, 2), i) for i in range(2)), 2, like=torch.eye(2))
+    tensor([[0, 0],
+            [1, 1]])
+    """
+    parts = iter(parts)
+    first = next(parts)
+    size = n_rows * first.shape[1] * first.itemsize
+    if size <= storage.MAP_ABOVE or not is_mapped(like):
+        out, row = first.new_empty(n_rows, first.shape[1]), 0
+        for part in chain([first], parts):
+            out[row : row + len(part)] = part
+            row += len(part)
+        return out
     try:
         with tempfile.TemporaryFile() as file:
-            for some in rows.split(rows_at_a_time(features)):
-                file.write(take(features, some).numpy().data)
+            for part in chain([first], parts):
+                file.write(part.contiguous().numpy().data)
             file.flush()
-            array = np.memmap(file, features.numpy().dtype, "r", shape=(len(rows), features.shape[1]))
+            array = np.memmap(file, first.numpy().dtype, "r", shape=(n_rows, first.shape[1]))
     except OSError as error:
         where = f"{tempfile.gettempdir()}, the folder that TMPDIR names"
         raise OSError(error.errno, f"{where}, must have room for {size} bytes of features, but: {error.strerror}") from None

@@ -268,6 +268,7 @@ def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path)
         "data=folder",
         f"data.images.path='{tmp_path / 'photos é'}'",
         "module.supervised=false",
+        "data.fraction=0.6",
     ]
     others = ["method.n_init=1", "method.tol=0.01", f"paths.output_dir='{tmp_path / 'out'}'", f"paths.log_dir='{tmp_path / 'logs'}'"]
     train(config("train", *words, *QUIET, *others))

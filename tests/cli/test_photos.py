@@ -71,6 +71,7 @@ def run(photos, config, tmp_path_factory):
 def test_without_boxes_all_images_train_and_the_run_says_what_it_cannot_measure(run):
     out, measures, said = run
     assert measures == {}
+    assert "12 images of 2 classes, all train" in said
     assert "supervision used: labels of 12 images; a classifier trained on ImageNet" in said
     assert "how well objects are found cannot be measured" in said
     assert "s per image; peak memory so far" in said
@@ -155,6 +156,7 @@ def test_images_with_boxes_and_images_with_labels_only_train_together(config, tm
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         measures = train(config(*settings(tmp_path / "photos", tmp_path / "out")))
     assert "boxes of 6 images from" in caplog.text
+    assert "12 images of 2 classes, 10 train, 2 test, fold 0" in caplog.text
     assert "supervision used: labels of 10 images; boxes of 4 images; a classifier trained on ImageNet" in caplog.text
     assert 0 <= measures["test/corloc"] <= 1
     results = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -186,6 +188,16 @@ def test_bad_files_end_the_run_before_any_work(config, tmp_path):
     with pytest.raises(Exception, match=r"flower/3\.png cannot be read .*roof/0\.png cannot be read"):
         train(config(*settings(tmp_path / "photos", tmp_path / "out")))
     assert not (tmp_path / "out" / "cache").exists()
+
+
+def test_all_images_to_predict_are_opened_before_any_is_predicted(run, config, tmp_path):
+    write_photos(tmp_path / "new")
+    for name in ("roof/0.png", "flower/3.png"):
+        (tmp_path / "new" / name).write_bytes((tmp_path / "new" / name).read_bytes()[:2000])
+    words = [f"ckpt_path='{run[0]}'", f"input={tmp_path}/new", f"output={tmp_path}/out", f"paths.output_dir={tmp_path}"]
+    with pytest.raises(ValueError, match=r"new cannot be predicted: .*flower/3\.png cannot be read .*roof/0\.png cannot be read"):
+        predict_images(config("predict", *words))
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_detector_of_one_class_each_refuses_other_images_before_any_work(config, tmp_path):

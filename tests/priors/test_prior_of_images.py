@@ -1,11 +1,15 @@
 import pytest
 import torch
 
+from lvmdc import Candidates
 from lvmdc.lightning import LatentDataModule
-from lvmdc.priors import CentrePrior, ObjectnessPrior, Prior
+from lvmdc.priors import CentredBoxPrior, CentrePrior, ObjectnessPrior, Prior
+from lvmdc.storage import arrays as storage
+from lvmdc.storage.mapped import is_mapped
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import HOG, build_candidates
 from lvmdc.vision.features.cache import cache_key
+from lvmdc.vision.features.with_prior import with_prior
 from lvmdc.vision.proposals import WindowGrid
 
 IMAGES = cluttered_digits(per_class=12)  # 72: more than one image in a piece of the cache
@@ -48,3 +52,16 @@ def test_the_data_module_gives_every_part_its_log_weights():
     data.setup()
     for part in (data.train, data.test):
         assert part.candidates.prior.shape == (part.candidates.n_candidates,)
+
+
+def test_candidates_on_disk_stay_there_when_a_prior_adds_boxes_and_columns(tmp_path, monkeypatch):
+    images = IMAGES.subset(torch.arange(6))
+    memory = build_candidates(images, WindowGrid(), HOG(), progress=False)
+    memory.save(tmp_path / "c.npz")
+    expected = with_prior(images, memory, HOG(), CentredBoxPrior(), columns=1.0, progress=False)
+    monkeypatch.setattr(storage, "MAP_ABOVE", 1)
+    found = with_prior(images, Candidates.load(tmp_path / "c.npz"), HOG(), CentredBoxPrior(), columns=1.0, progress=False)
+    assert is_mapped(found.features)
+    assert not is_mapped(expected.features)
+    for name in ("features", "counts", "boxes", "prior"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))

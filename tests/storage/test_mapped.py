@@ -19,7 +19,7 @@ from lvmdc.solvers.n_slack.planes import Planes
 from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 from lvmdc.storage import arrays as storage
 from lvmdc.storage import mapped
-from lvmdc.storage.mapped import is_mapped, release, row_chunks, take
+from lvmdc.storage.mapped import is_mapped, release, row_chunks, stacked, take
 
 
 def on_disk(array, folder, mode="r"):
@@ -257,3 +257,14 @@ def test_a_budget_that_cannot_hold_a_vector_a_sample_is_refused(tmp_path):
     n = len(hinge.y)
     with pytest.raises(ValueError, match=r"memory_budget holds 15 vectors of planes of 10 bytes, but 30 more are needed"):
         Planes(hinge).add(np.arange(n), hinge.candidates.offsets.numpy(), np.zeros(n, np.int64))
+
+
+def test_rows_made_part_by_part_are_a_file_where_the_features_are_one(tmp_path, temporary):
+    parts = [torch.arange(6.0).reshape(3, 2), torch.arange(4.0).reshape(2, 2)]
+    features = Candidates(on_disk(np.eye(6, 3), tmp_path), [6]).features
+    file, memory = stacked(iter(parts), 5, like=features), stacked(iter(parts), 5, like=torch.eye(3))
+    assert is_mapped(file)
+    assert not is_mapped(memory)
+    assert torch.equal(file, torch.cat(parts))
+    assert torch.equal(memory, torch.cat(parts))
+    assert not list(temporary.iterdir())

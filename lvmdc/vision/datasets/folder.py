@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tqdm import tqdm
+
 from lvmdc.storage.files import SUFFIXES
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.reading import image_size, read_image
@@ -112,7 +114,7 @@ def _key(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def folder(path: str | Path, boxes: str | Path | None = None, check: bool = False) -> ImageSet:
+def folder(path: str | Path, boxes: str | Path | None = None, check: bool = False, progress: bool = True) -> ImageSet:
     """The images `path/<class>/<file>`; the classes are the names of the folders, in alphabetical order.
 
     True boxes come from `boxes`, or from `path/boxes.csv` where that file exists: a table with the columns
@@ -121,7 +123,7 @@ def folder(path: str | Path, boxes: str | Path | None = None, check: bool = Fals
 
     Hidden files and files that are not images by their suffix are left aside.
     The header of every image is read, so that a file that is no image is found before any work is done; with `check` all of it, and classes
-    of one image are refused (`check_folder`).
+    of one image are refused (`check_folder`), with a progress bar unless `progress` is false.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -139,7 +141,7 @@ def folder(path: str | Path, boxes: str | Path | None = None, check: bool = Fals
     if not root.is_dir():
         raise NotADirectoryError(f"{root} must be a folder of images by class, but it is a file")
     if check:
-        check_folder(root)
+        check_folder(root, progress)
     classes = _class_folders(root)
     files = [(k, file) for k, name in enumerate(classes) for file in _images(root / name)]
     names = [f"{file.parent.name}/{file.name}" for _, file in files]
@@ -175,8 +177,8 @@ def _images(directory: Path) -> list[Path]:
     return images
 
 
-def check_folder(path: str | Path) -> None:
-    """Open every image `path/<class>/<file>` and count every class; everything that prevents learning is refused in one message.
+def check_folder(path: str | Path, progress: bool = True) -> None:
+    """Open every image `path/<class>/<file>` and count every class; everything that prevents training is refused in one message.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -184,20 +186,37 @@ def check_folder(path: str | Path) -> None:
     ...     for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
     ...         Path(root, name).parent.mkdir(exist_ok=True)
     ...         Image.new("L", (4, 3)).save(f"{root}/{name}")
-    ...     check_folder(root)  # doctest: +ELLIPSIS
+    ...     check_folder(root, progress=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: ... cannot be used for training: class 'dog' has 1 image, but needs at least 2
     """
-    root, problems = Path(path), []
+    root, problems, every = Path(path), [], []
     for directory in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))):
         files = sorted(f for f in directory.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file() and not f.name.startswith("."))
-        for file in files:
-            try:
-                read_image(file)
-            except (ValueError, OSError) as error:
-                problems.append(str(error))
+        every += files
         if len(files) < FEWEST:
             problems.append(f"class {directory.name!r} has {len(files)} image{'' if len(files) == 1 else 's'}, but needs at least {FEWEST}")
+    refuse(problems + unreadable(every, progress), f"{root} cannot be used for training")
+
+
+def unreadable(files: Sequence[Path], progress: bool = True) -> list[str]:
+    """What is wrong with each of the images that cannot be opened as a whole."""
+    problems = []
+    for file in tqdm(files, desc="checking", unit="image", disable=not progress):
+        try:
+            read_image(file)
+        except (ValueError, OSError) as error:
+            problems.append(str(error))
+    return problems
+
+
+def refuse(problems: Sequence[str], what: str) -> None:
+    """One error for all problems, if there are any.
+
+    >>> refuse(["a.jpg is empty", "b.jpg is empty"], "photos/ cannot be used")
+    Traceback (most recent call last):
+    ValueError: photos/ cannot be used: a.jpg is empty; b.jpg is empty
+    """
     if problems:
         more = [f"and {len(problems) - MOST_NAMED} other problems"] if len(problems) > MOST_NAMED else []
-        raise ValueError(f"{root} cannot be used for training: {'; '.join(problems[:MOST_NAMED] + more)}")
+        raise ValueError(f"{what}: {'; '.join([*problems[:MOST_NAMED], *more])}")

@@ -18,6 +18,7 @@ from lvmdc.vision.features.roi import roi_pool, scaled
 STEP = 32  # pixels: sides are multiples of it, so that no map has part of a cell
 SCALES = {"crop": 0.25, "roi": 0.7}
 LENGTH = 8.0  # about that of HOG
+BLOCK = 1 << 23  # numbers in memory at a time on the way from a map to the boxes' numbers: 32 MB, and a few such arrays
 
 
 class CNN(Features):
@@ -125,6 +126,11 @@ class CNN(Features):
         if self.mode == "crop":
             return self._normalised(image, boxes, self._of_crops(image.convert("RGB"), corners))
         found = self.map(image).to(self.device)
+        # What is computed on the way from the map to the numbers of a box is as large as these, or as the map.
+        step = max(1, BLOCK // max(self.n_features, self.grid**2 * found[0].numel()))
+        return torch.cat([self._of_boxes(image, found, some) for some in boxes.split(step)])
+
+    def _of_boxes(self, image: Image.Image, found: Tensor, boxes: Tensor) -> Tensor:
         means = self._of_regions(image, found, boxes)
         numbers = self._normalised(image, boxes, means)
         if self.contrast is None:

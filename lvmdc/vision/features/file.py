@@ -84,7 +84,10 @@ class NamedRows:
             several = f"{'/'.join(found[0])} and {'/'.join(found[1])}"
             raise ValueError(f"{self.path} must have one entry for the image {name}, but it has {several}")
         if not found:
-            raise ValueError(f"{self.path} must have an entry for every image, but it has none for {name}")
+            raise ValueError(
+                f"{self.path} must have an entry for every image, but it has none for {name}: "
+                "give a file that was made for these images, or choose other proposals= and features="
+            )
         return self._rows[found[0]]
 
 

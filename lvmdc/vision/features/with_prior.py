@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
+from lvmdc.storage.mapped import release, stacked
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.features.base import Features
 
@@ -67,15 +68,16 @@ def with_prior(
         known.append(column)
         counts.append(count + len(more))
         first += count
-    numbers = torch.empty(sum(counts), candidates.n_features + known[0].shape[1], dtype=candidates.features.dtype)
-    first = row = 0
-    for i, more in enumerate(added):
-        count, own = int(candidates.counts[i]), numbers[row : row + counts[i]]
-        own[:count, : candidates.n_features] = candidates.features[first : first + count]
-        own[count:, : candidates.n_features] = more
-        own[:, candidates.n_features :] = known[i]
-        first, row = first + count, row + counts[i]
-    return Candidates(numbers, counts, torch.cat(boxes), prior=torch.cat(weights))
+
+    def rows() -> Iterator[Tensor]:
+        first = 0
+        for more, column, count in zip(added, known, candidates.counts.tolist(), strict=True):
+            own = candidates.features[first : first + count]
+            yield torch.cat([torch.cat([own, more.to(own)]), column.to(own)], dim=1)
+            release(own)
+            first += count
+
+    return Candidates(stacked(rows(), sum(counts), candidates.features), counts, torch.cat(boxes), prior=torch.cat(weights))
 
 
 def described_with_prior(

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from lvmdc.vision.features import CNN
+from lvmdc.vision.features import CNN, cnn
 from lvmdc.vision.features.ring import outer_boxes, ring_means
 from lvmdc.vision.features.roi import roi_pool
 
@@ -68,3 +68,24 @@ def test_the_features_of_a_window_are_followed_by_their_contrast():
 def test_settings_that_make_no_sense_are_refused(changed, message):
     with pytest.raises(ValueError, match=message):
         CNN("mobilenet_v3_small", weights=None, **changed)
+
+
+@pytest.mark.parametrize(("grid", "contrast"), [(1, "ring"), (2, None), (2, "ring")])
+def test_many_boxes_are_described_a_block_at_a_time(grid, contrast, monkeypatch):
+    """So that memory on the way to the numbers does not grow with the boxes of an image."""
+    network = CNN("mobilenet_v3_small", mode="roi", longer_side=128, grid=grid, normalise=0.0, contrast=contrast, weights=None)
+    image = Image.effect_noise((128, 96), 60).convert("RGB")
+    corner = torch.from_numpy(np.random.default_rng(0).uniform(0, 60, (50, 2))).float()
+    boxes = torch.cat([corner, corner + 20], dim=1)
+    whole = network.describe(image, boxes)
+    block, sizes = 7 * network.n_features, []
+
+    def watched(maps, places, grid, stride):
+        sizes.append(len(places[0]) * max(grid**2 * maps[0, 0].numel(), grid**2 * maps.shape[1]))
+        return roi_pool(maps, places, grid, stride)
+
+    monkeypatch.setattr(cnn, "BLOCK", block)
+    monkeypatch.setattr(cnn, "roi_pool", watched)
+    assert torch.allclose(network.describe(image, boxes), whole, atol=1e-5)
+    assert len(sizes) >= 8
+    assert max(sizes) <= block
