@@ -8,6 +8,7 @@ from lvmdc.learners.em import EM
 from lvmdc.learners.lsvm import ILSVM, LSVM, BlockLearner, Supervised
 from lvmdc.learners.m3e import M3E
 from lvmdc.learners.path import fit_path
+from lvmdc.learners.prior_strength import strength_losses
 from lvmdc.learners.soft_disc import SoftDISC
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "SoftDISC",
     "Supervised",
     "fit_path",
+    "strength_losses",
 ]
 
 

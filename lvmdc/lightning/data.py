@@ -10,7 +10,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from lvmdc import distributed
 from lvmdc.boxes import box_area
 from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner
+from lvmdc.learners.prior_strength import STRENGTHS, strength_losses
 from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
 from lvmdc.segments import segment_max
@@ -128,6 +129,8 @@ class LatentDataModule(pl.LightningDataModule):
         prior: what is known of h from the image alone; with images only. It is fitted on the training part, and the boxes that it suggests
             become candidates.
         prior_columns: factor on what the prior knows of each box (`Prior.columns`), which is added to the features; 0: nothing is added.
+        prior_strength: factor on the log weights of the prior in training. A list of factors, or "validation" for 0, 0.3, 1 and 3: the one
+            of them under which held-out labels of the training part are most likely (`strength_losses`).
         known_boxes: share of the training samples with a true h, or true boxes, that train with them; the others train with labels alone.
             None: 1 where only some of the images have boxes, else 0. A detector takes the largest object of each class.
         batch_size: samples in a mini-batch, of all ranks together; None: all of them at once, as the exact solver needs.
@@ -151,6 +154,7 @@ class LatentDataModule(pl.LightningDataModule):
         prior: Prior | None = None,
         prior_columns: float = 0.0,
         known_boxes: float | None = None,
+        prior_strength: float | Sequence[float] | str = 1.0,
     ):
         super().__init__()
         if not 0 <= val_fraction < 1:
@@ -167,6 +171,7 @@ class LatentDataModule(pl.LightningDataModule):
         if prior_columns > 0 and self.prior is None:
             raise ValueError(f"prior_columns={prior_columns:g} needs a prior, such as prior=photographs, but there is none")
         self.prior_columns = prior_columns
+        self.prior_strengths = checked_strengths(prior_strength)
         self.samples, self.split, self.cache_dir, self.progress = samples, split, cache_dir, progress
         if images is not None and proposals is not None and features is not None:
             self.images, self.features = images, features
@@ -248,6 +253,29 @@ class LatentDataModule(pl.LightningDataModule):
         self.test = self._own(every, test, "test") if len(test) else None
         self.val = self._own(every, held_out, "validation") if len(held_out) else None
         self.train = self._own_training(every, train)
+
+    def train_with(self, learner: LatentLearner) -> Samples:
+        """The training samples, with the prior at the strength that `prior_strength` asks for."""
+        if self._strengthened is not None:
+            return self._strengthened
+        train, strengths = self.train, self.prior_strengths
+        assert train is not None
+        candidates = train.candidates
+        if candidates.prior is None or strengths == (1.0,):
+            return train
+        best = strengths[0]
+        if len(strengths) > 1:
+            if distributed.ranks()[1] > 1 or not self.one_class or isinstance(getattr(self, "features", None), Learned):
+                reason = "is chosen in one process, on data of one class each, with features that are not learned"
+                raise ValueError(f"data.prior_strength {reason}; give one number, such as data.prior_strength=1")
+            losses = strength_losses(learner, candidates, train.y, train.h_for(learner), strengths, progress=self.progress)
+            best = min(losses, key=losses.__getitem__)
+            found = ", ".join(f"{loss:.3f} at {strength:g}" for strength, loss in losses.items())
+            log.info("strength of the prior: %g × its own, by the −log likelihood of held-out labels: %s", best, found)
+        self._strengthened = replace(train, candidates=candidates.with_prior(candidates.prior, best))
+        return self._strengthened
+
+    _strengthened: Samples | None = None  # chosen once
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
         """The samples that train, validate and test."""
@@ -334,6 +362,19 @@ class LatentDataModule(pl.LightningDataModule):
         """The whole test part as one batch of indices."""
         assert self.test is not None
         return DataLoader([torch.arange(len(self.test))], batch_size=None)  # type: ignore[arg-type]
+
+
+def checked_strengths(strength: float | Sequence[float] | str) -> tuple[float, ...]:
+    """The strengths of the prior to choose from.
+
+    >>> checked_strengths(2), checked_strengths("validation")
+    ((2.0,), (0.0, 0.3, 1.0, 3.0))
+    """
+    given = STRENGTHS if strength == "validation" else [strength] if isinstance(strength, int | float) else strength
+    numbers = [value for value in given if isinstance(value, int | float) and 0 <= value < math.inf]
+    if isinstance(given, str) or len(given) == 0 or len(numbers) < len(given):
+        raise ValueError(f"prior_strength must be a number of at least 0, a list of such numbers, or validation, but it is {strength!r}")
+    return tuple(map(float, numbers))
 
 
 def _true_h(images: ImageSet, candidates: Candidates) -> Tensor | None:

@@ -58,6 +58,8 @@ class DetectorModule(LatentModule):
             raise ValueError("a detector needs images, but these data make their candidates themselves; use module=exact")
         if isinstance(self.detector, ExclusiveDetector):
             check_one_class_each(data.items.table)
+        elif len(data.prior_strengths) > 1:
+            raise ValueError("data.prior_strength must be a number with module=detector; module=exclusive_detector can choose it")
 
     def check_over_ranks(self) -> None:
         raise ValueError("a detector learns on one device, but the trainer, or torchrun, asks for several: use trainer=cpu or trainer=gpu")
@@ -73,8 +75,7 @@ class DetectorModule(LatentModule):
 
     def on_fit_start(self) -> None:
         """After the device is known."""
-        assert self.data.train is not None
-        self._train = self.data.train.to(self.device)
+        self._train = self.data.train_with(self.learner).to(self.device)
         self.detector.begin(self._train.candidates, images_of(self._train).table)
         if self._restored is not None:
             self.load_learned(self._restored)

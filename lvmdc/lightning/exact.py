@@ -37,8 +37,7 @@ class ExactModule(LatentModule):
 
     def on_fit_start(self) -> None:
         """The device is known here. Over several ranks `train` is the part of this rank."""
-        train = self.data.train
-        assert train is not None
+        train = self.data.train_with(self.learner)
         self.learner.n_classes = len(self.data.classes)
         self.learner.begin(train.candidates.to(self.device), train.y, h=train.h_for(self.learner))
         if self._restored is not None:

@@ -124,9 +124,7 @@ class MiniBatchModule(LatentModule):
 
     def training_samples(self) -> Samples:
         """The training samples of this rank."""
-        train = self.data.train
-        assert train is not None
-        return train
+        return self.data.train_with(self.learner)
 
     def _make_networks(self, n_features: int, n_phi: int, n_classes: int) -> None:
         """Networks that are made from the sizes of the data."""

@@ -186,7 +186,7 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
         ("module=dual", "these images have several labels each: use module=detector with them"),
         ("method.C=-1.0", "C must be a positive number"),
         ("module.detector.bias=0.0", "bias must be positive"),
-        ("data.fraction=1.0", "fraction must lie between 0 and 1"),
+        ("data.fraction=1.5", "fraction must lie between 0 and 1"),
         ("proposals=people", "include_truth needs images whose true boxes are known"),
         ("trainer=ddp", "a detector learns on one device, but the trainer, or torchrun, asks for several"),
         ("trainer.accelerator=tpu", "trainer: .*torch_xla"),  # asked for, and not here

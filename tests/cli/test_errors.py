@@ -164,7 +164,7 @@ def test_box_outside_its_image_is_named(config, tmp_path):
 
 @pytest.mark.slow
 def test_folder_with_spaces_and_letters_beyond_ascii_without_boxes_trains(config, tmp_path):
-    measures = run_on(image_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label")
+    measures = run_on(image_folder(tmp_path / "mes élans à moi"), config, tmp_path, "loss=label", "data.fraction=0.6")
     assert set(measures) == {"test/error"}
 
 

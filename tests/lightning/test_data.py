@@ -1,11 +1,14 @@
 """Which samples train and test, and the prior of images in the data module."""
 
+import logging
+
 import pytest
 import torch
 from PIL import Image
 
 from lvmdc import DISC, Supervised
 from lvmdc.cli.report import supervision
+from lvmdc.learners import strength_losses
 from lvmdc.lightning import LatentDataModule
 from lvmdc.lightning.detector import known_boxes
 from lvmdc.lightning.module import evaluate
@@ -123,3 +126,28 @@ def test_detectors_get_the_largest_box_of_each_class_in_some_images():
     assert bool((h[~data.train.shown] == -1).all())
     assert torch.equal((h >= 0)[data.train.shown], data.train.items.table[data.train.shown] == 1)
     assert supervision(data) == "labels of 18 images; boxes of 9 images"
+
+
+def test_the_strength_of_the_prior_is_chosen_on_the_training_part_alone(photos, caplog):
+    settings = {"prior": CentredBoxPrior(), "fraction": 0.6, "progress": False}
+    plain, chosen = (
+        LatentDataModule(folder(photos), GRID, HOG(cell=8), **settings, prior_strength=strength) for strength in (1.0, [0.5, 2])
+    )
+    for data in (plain, chosen):
+        data.setup()
+    learner = DISC(loss=OverlapLoss(), C=10.0)
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        train = chosen.train_with(learner)
+    losses = strength_losses(learner, plain.train.candidates, plain.train.y, strengths=[0.5, 2.0])
+    best = min(losses, key=losses.__getitem__)
+    assert torch.allclose(train.candidates.prior, best * plain.train.candidates.prior)
+    assert chosen.train_with(learner) is train
+    assert f"strength of the prior: {best:g} × its own" in caplog.text
+    assert torch.equal(chosen.test.candidates.prior, plain.test.candidates.prior)
+    assert plain.train_with(learner) is plain.train
+
+
+@pytest.mark.parametrize("strength", ["strong", -1.0, [], [1.0, "a"], float("inf")])
+def test_other_strengths_are_refused(photos, strength):
+    with pytest.raises(ValueError, match="prior_strength must be a number of at least 0, a list of such numbers, or validation"):
+        LatentDataModule(folder(photos), GRID, HOG(cell=8), prior=CentredBoxPrior(), prior_strength=strength)
