@@ -32,7 +32,7 @@ WRONG = "#d55e00"  # vermillion of Okabe and Ito: the mark of a wrong class
 GROUND = "#0f0f0f"  # below the lines, and the letters on blue
 PAPER = (255, 255, 255)
 HEAT = "plasma"  # Matplotlib's perceptually uniform map from purple to yellow
-OPACITY, RISE = 0.46, 0.65  # opacity of v is OPACITY · v^RISE: the image shows through certainty, and little probability still shows
+OPACITY, RISE = 0.48, 0.5  # opacity of v is OPACITY · v^RISE: the image shows through certainty, and little probability still shows
 BLUR = 1 / 24  # of the image's longer side: the deviation of the Gaussian that smooths the steps between boxes
 DASHES = (0, (2.2, 1.8))  # of ground-truth boxes: line and gap, in widths of the line
 GAP = 8  # pixels between the images of a sheet
@@ -270,7 +270,7 @@ def heat_map(values: np.ndarray) -> np.ndarray:
     """(…, 4) red, green, blue and opacity, 0 to 255, of values in 0 to 1: transparent, then purple, then yellow.
 
     >>> heat_map(np.array([0.0, 1.0]))[:, 3].tolist()
-    [0, 117]
+    [0, 122]
     """
     from matplotlib import colormaps
 
