@@ -75,9 +75,7 @@ class Candidates:
         prior: ArrayLike | None = None,
     ):
         if isinstance(features, list | tuple) and any(getattr(part, "ndim", 1) > 1 for part in features):
-            raise ValueError(
-                "features must be one array (T, d), but it is a list of them: join it, with counts=[len(x) for x in features]"
-            )
+            raise ValueError("features must be one array (T, d), but it is a list of them: join it, with counts=[len(x) for x in features]")
         self.features = as_tensor(features)
         if self.features.dim() != 2:
             shape = tuple(self.features.shape)

@@ -7,8 +7,7 @@ All tables are (n, M), of which the first `count[i]` columns of row i are in use
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 
 # Sums may be reordered, which is what vector instructions need, but −inf stays −inf.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -39,39 +38,14 @@ def dot(a: Array, b: Array) -> float:  # pragma: no cover
     return total
 
 
-def widened(vectors: Array, slot: int, room: Array) -> Array:
-    """A row of `vectors`; one of float16, stored as its bits, is widened into `room` (d',) of float32, as numba has no float16.
-
-    A number's sign, exponent and digits are shifted to where float32 has them, which leaves the exponent short by 112.
-    """
-    raise NotImplementedError("for compiled loops only")
-
-
-@overload(widened)
-def _widened(vectors: Any, slot: Any, room: Any) -> Any:
-    def half(vectors: Any, slot: Any, room: Any) -> Any:  # pragma: no cover
-        source, into = vectors[slot], room.view(np.uint32)
-        for k in range(len(source)):
-            number = np.uint32(source[k])
-            into[k] = ((number & np.uint32(0x7FFF)) << np.uint32(13)) | ((number & np.uint32(0x8000)) << np.uint32(16))
-        for k in range(len(source)):
-            room[k] *= np.float32(2.0**112)
-        return room
-
-    def whole(vectors: Any, slot: Any, room: Any) -> Any:  # pragma: no cover
-        return vectors[slot]
-
-    return half if vectors.dtype == types.uint16 else whole
-
-
 @njit(cache=True, fastmath=FAST)
 def plane_values(
     vectors: Array, w: Array, vec: Array, blk: Array, loss: Array, alpha: Array, value: Array
 ) -> tuple[float, float]:  # pragma: no cover
     """w·Ψ + Δ of the planes of one sample, into `value`; their sum by weight, and the greatest."""
-    mixed, most, room = 0.0, -np.inf, np.empty(w.shape[1], np.float32)
+    mixed, most = 0.0, -np.inf
     for p in range(len(vec)):
-        value[p] = loss[p] + dot(w[blk[p]], widened(vectors, vec[p], room))
+        value[p] = loss[p] + dot(w[blk[p]], vectors[vec[p]])
         mixed += alpha[p] * value[p]
         most = max(most, value[p])
     return mixed, most
@@ -108,11 +82,10 @@ def pairwise(value: Array, alpha: Array, gram: Array, change: Array, steps: int,
 @njit(cache=True, fastmath=FAST)
 def move(vectors: Array, w: Array, vec: Array, blk: Array, change: Array) -> None:  # pragma: no cover
     """w −= Σ change_p Ψ_p over the planes of one sample."""
-    room = np.empty(w.shape[1], np.float32)
     for p in range(len(vec)):
         if change[p] != 0.0:
             by = w.dtype.type(change[p])
-            block, vector = w[blk[p]], widened(vectors, vec[p], room)
+            block, vector = w[blk[p]], vectors[vec[p]]
             for k in range(len(block)):
                 block[k] -= by * vector[k]
 
@@ -161,11 +134,10 @@ def sweeps(order: Array, tables: Tables, steps: int, target: float, rounds: int)
 @njit(cache=True, fastmath=FAST)
 def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
     """out −= Σ α_p Ψ_p in float64."""
-    room = np.empty(out.shape[1], np.float32)
     for i in range(len(count)):
         for p in range(count[i]):
             if alpha[i, p] != 0.0:
-                by, block, vector = alpha[i, p], out[blk[i, p]], widened(vectors, vec[i, p], room)
+                by, block, vector = alpha[i, p], out[blk[i, p]], vectors[vec[i, p]]
                 for k in range(len(block)):
                     block[k] -= by * vector[k]
 
@@ -173,14 +145,13 @@ def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Ar
 @njit(cache=True, fastmath=FAST)
 def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Array, count: Array, gram: Array) -> None:  # pragma: no cover
     """The rows and columns of `gram` that new planes need; planes in different blocks are orthogonal."""
-    one, two = np.empty(vectors.shape[1], np.float32), np.empty(vectors.shape[1], np.float32)
     for j in range(len(samples)):
         i, p = samples[j], places[j]
-        new = widened(vectors, vec[i, p], one)
+        new = vectors[vec[i, p]]
         for q in range(count[i]):
             product = gram.dtype.type(0.0)
             if blk[i, q] == blk[i, p]:
-                product = dot(new, widened(vectors, vec[i, q], two))
+                product = dot(new, vectors[vec[i, q]])
             gram[i, p, q] = gram[i, q, p] = product
 
 

@@ -10,7 +10,7 @@ from lvmdc.solvers.n_slack import kernels
 from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 from lvmdc.storage.mapped import is_mapped, memory_budget, take
 
-NUMPY = (torch.float16, torch.float32, torch.float64)  # precisions in which the compiled loops read vectors
+NUMPY = (torch.float32, torch.float64)  # precisions in which the compiled loops read vectors
 NONE = -1
 ROWS = 1 << 13  # vectors that are copied at a time, so that the copy in between stays small
 ROOM = 16  # columns of the tables at first: most samples never have more planes
@@ -19,11 +19,10 @@ MIXTURE = -1  # the `row` of a plane that is a mixture of candidates, which only
 
 
 class PlaneVectors:
-    """The vectors Ψ of planes as rows of `data`, float16 as its bits, which the compiled loops widen.
+    """The vectors Ψ of planes as rows of `data`.
 
-    Candidates that are in memory are the table themselves. From a file, another device or a custom joint map, only what planes
-    need is copied, each candidate once and in its own precision, into a table that is reserved as a whole: pages without data
-    take no memory.
+    Candidates that are in memory are the table themselves. From a file, another device, half precision or a custom joint map, only what
+    planes need is copied, each candidate once, into a table that is reserved as a whole: pages without data take no memory.
     """
 
     def __init__(self, hinge: StructuredHinge):
@@ -37,29 +36,28 @@ class PlaneVectors:
         self.shared = stored is not None and stored.device.type == "cpu" and stored.dtype in NUMPY and not is_mapped(stored)
         if self.shared:
             assert stored is not None
-            self.data, self.capacity, self._free = bits(stored.detach().numpy()), 0, np.arange(0)
+            self.data, self.capacity, self._free = stored.detach().numpy(), 0, np.arange(0)
         else:
-            held = stored is not None and stored.dtype in NUMPY and bits(stored[:0].detach().cpu().numpy()).dtype
-            self._reserve(held or self.dtype)
+            self._reserve()
 
-    def _reserve(self, dtype: np.dtype) -> None:
+    def _reserve(self) -> None:
         """An empty table, as large as the budget allows and as can be needed."""
         budget = memory_budget(torch.device("cpu"), self.hinge.limit)
-        self.capacity = max(1, budget // max(1, self.length * dtype.itemsize))
+        self.capacity = max(1, budget // max(1, self.length * self.dtype.itemsize))
         self._slot_of = np.zeros(0, np.int64)
         if self._stored is not None:  # each candidate once, and a mixture per sample
             self.capacity = min(self.capacity, len(self._stored) + len(self.hinge.y))
             self._slot_of = np.full(len(self._stored), NONE)
         else:  # each candidate once per class; the lists below are written to in full, so that no more is reserved
             self.capacity = min(self.capacity, self.hinge.candidates.n_candidates * self.hinge.n_classes + len(self.hinge.y))
-        self.data = np.empty((self.capacity, self.length), dtype)
+        self.data = np.empty((self.capacity, self.length), self.dtype)
         self._row_at = np.full(self.capacity, NONE)
         self._free = np.arange(self.capacity)
 
     def own_table(self) -> None:
         """From now on, vectors of mixtures can be kept too; planes that were placed before must be placed again."""
         self.shared = False
-        self._reserve(self.dtype)
+        self._reserve()
 
     def lacking(self, rows: np.ndarray) -> int:
         """How many vectors planes at packed rows would add."""
@@ -105,18 +103,8 @@ class PlaneVectors:
     def keep(self, vectors: Tensor) -> np.ndarray:
         """Copy vectors (m, d') to free places (m,)."""
         slots, self._free = self._free[: len(vectors)], self._free[len(vectors) :]
-        half = vectors.dtype == torch.float16 and self.data.dtype == np.uint16
-        self.data[slots] = bits((vectors if half else vectors.to(torch.from_numpy(self.data[:0]).dtype)).detach().cpu().numpy())
+        self.data[slots] = vectors.to(torch.from_numpy(self.data[:0]).dtype).detach().cpu().numpy()
         return slots
-
-
-def bits(vectors: np.ndarray) -> np.ndarray:
-    """Float16 as unsigned integers of the same bits, which compiled loops can read; others as they are.
-
-    >>> bits(np.ones(1, np.float16))
-    array([15360], dtype=uint16)
-    """
-    return vectors.view(np.uint16) if vectors.dtype == np.float16 else vectors
 
 
 class Planes:
