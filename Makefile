@@ -7,13 +7,14 @@ READY := $(VENV)/.ready
 .PHONY: run test lint bench docs clean install
 
 run: $(READY)  ## environment, install, then train a detector on embedded data
-	$(BIN)/python scripts/train.py experiment=object_detection $(ARGS)
+	$(BIN)/lvmdc train experiment=object_detection $(ARGS)
 
-test: $(READY)  ## environment, install, then lint, types and the whole test suite
+test: $(READY)  ## environment, install, then lint, types, the documentation and the whole test suite
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) docs
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(READY)  ## mend what ruff can mend, then check
