@@ -47,11 +47,9 @@ def test_python_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypat
 
 def compose_as_typed(command, words):
     assert command in COMMANDS, command
-    if command not in CONFIG or "--help" in words:
+    if command not in CONFIG or "--help" in words or any(word.startswith("--config-dir") for word in words):  # which is the reader's own
         return
-    overrides = [word for word in renamed_words(words) if "=" in word and word.split("=")[0] not in ("hydra/launcher", "--config-dir")]
-    if any(word.startswith("--config-dir") for word in words):
-        overrides = [word for word in overrides if not word.startswith("experiment=")]  # which is the reader's own
+    overrides = [word for word in renamed_words(words) if "=" in word and word.split("=")[0] != "hydra/launcher"]
     sweep = [word.split(",")[0] if "-m" in words else word for word in overrides]
     resolvers.register()
     GlobalHydra.instance().clear()
