@@ -197,6 +197,8 @@ class ChainLearner(LatentLearner):
         self.check_parameters()
         self.seed_ = self.seed if seed is None else seed
         chains = check_chains(candidates).detach()
+        if chains.prior is not None:
+            raise ValueError(f"{type(self).__name__} takes no prior of h, but one was given: leave out prior=, or give known states by h=")
         labels = chains.outputs(y, self.n_classes)
         self.n_classes_ = int(labels.max()) + 1 if self.n_classes is None else self.n_classes
         self.n_features_in_ = chains.n_features

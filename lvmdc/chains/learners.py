@@ -19,7 +19,6 @@ from lvmdc.chains.w_block import own_viterbi
 from lvmdc.learners.disc import DISC, THETA_TOL
 from lvmdc.learners.lsvm import ROUNDS, BlockLearner
 from lvmdc.objective import Objective, half_square
-from lvmdc.solvers.lbfgs import lbfgs
 from lvmdc.solvers.theta_block import ThetaBound
 
 
@@ -126,7 +125,7 @@ class ChainDISC(ChainLearner, BlockLearner):
         problem = ChainPosteriorProblem(
             self.model_, self._phi, t.hinge, self.loss_, t.point.w, self.J, self.beta, self.theta_bound, t.hinge.fixed
         )
-        gained = lbfgs(problem, THETA_TOL * self.C * self.tol)
+        gained = problem.lower(THETA_TOL * self.C * self.tol)
         t.extra_passes += problem.evaluations
         self._refresh()
         return gained

@@ -1,9 +1,11 @@
 """Both blocks of a learner of chains against the same blocks on all labelings, listed."""
 
+import numpy as np
 import pytest
 import torch
-from brute import random_chains
+from brute import psi, random_chains
 from listed import Listed
+from scipy.optimize import minimize
 
 from lvmdc.chains import ChainConditional, ChainMap, HammingLoss
 from lvmdc.chains.n_slack import ChainNSlack
@@ -136,6 +138,57 @@ def test_the_gradient_of_the_theta_block_is_that_of_differences(theta_bound):
         step.view(-1)[k] = 1e-5
         change = (float(value(both.theta + step).detach()) - float(value(both.theta - step).detach())) / 2e-5
         assert float(theta.grad.flatten()[k]) == pytest.approx(change, abs=1e-6)
+
+
+def optimum_by_slsqp(both, J, beta):
+    """The value of (16) that SLSQP finds from θ = 0: over θ and slacks above the score of every listed labeling, without any kink."""
+    n, shape, w = len(both.y), both.theta.shape, both.w.reshape(both.K, -1)
+    phi, hamming, own, others = [], [], [], []
+    for i, k in enumerate(both.y.tolist()):
+        labelings = both.listed.h[i]
+        phi.append(torch.stack([psi(both.believed, i, h, STATES, both.theta_map.transitions) for h in labelings]))
+        differ = [[sum(a != b for a, b in zip(g, h, strict=True)) / len(g) for h in labelings] for g in labelings]
+        hamming.append(torch.tensor(differ, dtype=torch.float64))
+        scores = torch.stack([psi(both.seen, i, h, STATES, both.map.transitions) for h in labelings]) @ w.T
+        truth = scores[:, k].max()
+        own.append(scores[:, k] - truth)
+        others.append(scores[:, torch.arange(both.K) != k].max() + 1 - truth)
+
+    def posterior(z, i):
+        return (phi[i] @ z[:-n].reshape(shape)[both.y[i]]).softmax(0)
+
+    def value(z):
+        z = torch.tensor(z, requires_grad=True)
+        diversity = torch.stack([posterior(z, i) @ hamming[i] @ posterior(z, i) for i in range(n)])
+        found = J / 2 * z[:-n] @ z[:-n] + both.hinge.C * (z[-n:] - beta * diversity).mean()
+        found.backward()
+        return found.item(), z.grad.numpy()
+
+    def room(z):
+        per = [z[i - n] - torch.cat([own[i] + posterior(z, i) @ hamming[i], others[i][None]]) for i in range(n)]
+        return torch.cat(per)
+
+    limits = {
+        "type": "ineq",
+        "fun": lambda z: room(torch.tensor(z)).numpy(),
+        "jac": lambda z: torch.autograd.functional.jacobian(room, torch.tensor(z)).numpy(),
+    }
+    start = np.concatenate([np.zeros(both.theta.numel()), np.full(n, 10.0)])
+    return minimize(value, start, jac=True, constraints=[limits], method="SLSQP", options={"maxiter": 500, "ftol": 1e-12}).fun
+
+
+@pytest.mark.parametrize(("seed", "maps"), [(3, {}), (1, {"transitions": False}), (5, {"transitions": False}), (5, {"theta_window": 1})])
+@pytest.mark.parametrize(("J", "tol"), [(0.01, 5e-3), (0.01, 1e-4), (0.3, 1e-4)])
+def test_the_theta_block_ends_at_its_optimum_in_spite_of_kinks(seed, maps, J, tol):
+    both = Both(seed=seed, **maps)
+    with torch.no_grad():
+        both.conditional.theta.zero_()
+    problem = ChainPosteriorProblem(both.conditional, both.believed, both.hinge, both.loss, both.w, J, 0.1, "slack")
+    before = float(problem.value().detach())
+    gained = problem.lower(tol)
+    after = float(problem.value().detach())
+    assert gained == pytest.approx(before - after, abs=1e-12)
+    assert after <= optimum_by_slsqp(both, J, 0.1) + tol
 
 
 def test_known_sites_hold_posterior_and_imputed_labelings():

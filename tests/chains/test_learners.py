@@ -263,3 +263,22 @@ def test_what_is_not_a_chain_is_refused():
         model.predict(Chains(torch.eye(3), [3]))
     with pytest.raises(TypeError, match="predicts by Viterbi"):
         model.prediction(CHAINS)
+
+
+def test_sequences_may_have_more_planes_than_sites():
+    chains = Chains(torch.randn(100, 10, generator=torch.Generator().manual_seed(0)), [10] * 10)
+    y = torch.arange(10) % 2
+    model = ChainLSVM(10, C=30.0, tol=1e-4, init="random").fit(chains, y)
+    assert model.converged_
+    assert model._training.cccp.solver.planes.store.capacity > 2 * 100 + 10  # one of each site and class, and one of each sequence
+
+
+@pytest.mark.parametrize("learner", [ChainLSVM, ChainDISC])
+def test_a_prior_is_refused(learner):
+    chains, y = random_chains()
+    for fit in (
+        lambda: learner(STATES).fit(chains, y, prior=torch.zeros(chains.n_candidates)),
+        lambda: learner(STATES).fit(chains.with_prior(torch.zeros(chains.n_candidates, 2)), y),
+    ):
+        with pytest.raises(ValueError, match=f"{learner.__name__} takes no prior of h"):
+            fit()

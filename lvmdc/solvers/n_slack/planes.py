@@ -22,7 +22,8 @@ class PlaneVectors:
     """The vectors Ψ of planes as rows of `data`.
 
     Candidates that are in memory are the table themselves. From a file, another device, half precision or a custom joint map, only what
-    planes need is copied, each candidate once, into a table that is reserved as a whole: pages without data take no memory.
+    planes need is copied, each candidate once, into a table that is reserved as a whole: pages without data take no memory. A custom map may have more
+    (y, h) than there are candidates, as that of chains has: then the table grows.
     """
 
     def __init__(self, hinge: StructuredHinge):
@@ -43,13 +44,13 @@ class PlaneVectors:
     def _reserve(self) -> None:
         """An empty table, as large as the budget allows and as can be needed."""
         budget = memory_budget(torch.device("cpu"), self.hinge.limit)
-        self.capacity = max(1, budget // max(1, self.length * self.dtype.itemsize))
+        self._most = max(1, budget // max(1, self.length * self.dtype.itemsize))
         self._slot_of = np.zeros(0, np.int64)
         if self._stored is not None:  # each candidate once, and a mixture per sample
-            self.capacity = min(self.capacity, len(self._stored) + len(self.hinge.y))
+            self._most = min(self._most, len(self._stored) + len(self.hinge.y))
             self._slot_of = np.full(len(self._stored), NONE)
-        else:  # each candidate once per class; the lists below are written to in full, so that no more is reserved
-            self.capacity = min(self.capacity, self.hinge.candidates.n_candidates * self.hinge.n_classes + len(self.hinge.y))
+        # Each candidate once per class, at first; the lists below are written to in full, so that no more is reserved.
+        self.capacity = min(self._most, self.hinge.candidates.n_candidates * self.hinge.n_classes + len(self.hinge.y))
         self.data = np.empty((self.capacity, self.length), self.dtype)
         self._row_at = np.full(self.capacity, NONE)
         self._free = np.arange(self.capacity)
@@ -75,7 +76,18 @@ class PlaneVectors:
                 self._slot_of[gone[gone != NONE]] = NONE
             self._row_at[unused] = NONE
             self._free = np.flatnonzero(unused)
+            if len(self._free) < wanted:
+                self._grow(wanted - len(self._free))
         return len(self._free)
+
+    def _grow(self, more: int) -> None:
+        """Room for `more` vectors, and at least twice as many as before, but no more than the budget allows."""
+        capacity = min(self._most, max(2 * self.capacity, self.capacity + more))
+        data = np.empty((capacity, self.length), self.data.dtype)
+        data[: self.capacity] = self.data
+        self._row_at = np.append(self._row_at, np.full(capacity - self.capacity, NONE))
+        self._free = np.append(self._free, np.arange(self.capacity, capacity))
+        self.data, self.capacity = data, capacity
 
     def message(self, wanted: int) -> str:
         """Why there is no room."""
