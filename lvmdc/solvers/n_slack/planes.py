@@ -22,8 +22,8 @@ class PlaneVectors:
     """The vectors Ψ of planes as rows of `data`.
 
     Candidates that are in memory are the table themselves. From a file, another device, half precision or a custom joint map, only what
-    planes need is copied, each candidate once, into a table that is reserved as a whole: pages without data take no memory. A custom map may have more
-    (y, h) than there are candidates, as that of chains has: then the table grows.
+    planes need is copied, each candidate once, into a table that is reserved as a whole: pages without data take no memory.
+    A custom map may have more (y, h) than there are candidates, as that of chains has: then the table grows.
     """
 
     def __init__(self, hinge: StructuredHinge):
