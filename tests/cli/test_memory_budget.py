@@ -70,8 +70,8 @@ def test_a_small_budget_for_losses_gives_the_numbers_of_none(method, run, monkey
 def test_features_on_disk_stay_there_and_no_more_is_copied_than_the_budget(method, run, tmp_path, monkeypatch):
     tables, reserve = [], PlaneVectors._reserve
 
-    def watched(vectors):
-        reserve(vectors)
+    def watched(vectors, dtype):
+        reserve(vectors, dtype)
         tables.append((mapped.is_mapped(vectors.hinge.candidates.features), vectors.data.nbytes))
 
     monkeypatch.setattr(PlaneVectors, "_reserve", watched)

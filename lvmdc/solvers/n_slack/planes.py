@@ -39,26 +39,27 @@ class PlaneVectors:
             assert stored is not None
             self.data, self.capacity, self._free = stored.detach().numpy(), 0, np.arange(0)
         else:
-            self._reserve()
+            held = None if stored is None else torch.empty(0, dtype=torch.promote_types(stored.dtype, torch.float32)).numpy().dtype
+            self._reserve(held or self.dtype)
 
-    def _reserve(self) -> None:
+    def _reserve(self, dtype: np.dtype) -> None:
         """An empty table, as large as the budget allows and as can be needed."""
         budget = memory_budget(torch.device("cpu"), self.hinge.limit)
-        self._most = max(1, budget // max(1, self.length * self.dtype.itemsize))
+        self._most = max(1, budget // max(1, self.length * dtype.itemsize))
         self._slot_of = np.zeros(0, np.int64)
         if self._stored is not None:  # each candidate once, and a mixture per sample
             self._most = min(self._most, len(self._stored) + len(self.hinge.y))
             self._slot_of = np.full(len(self._stored), NONE)
         # Each candidate once per class, at first; the lists below are written to in full, so that no more is reserved.
         self.capacity = min(self._most, self.hinge.candidates.n_candidates * self.hinge.n_classes + len(self.hinge.y))
-        self.data = np.empty((self.capacity, self.length), self.dtype)
+        self.data = np.empty((self.capacity, self.length), dtype)
         self._row_at = np.full(self.capacity, NONE)
         self._free = np.arange(self.capacity)
 
     def own_table(self) -> None:
         """From now on, vectors of mixtures can be kept too; planes that were placed before must be placed again."""
         self.shared = False
-        self._reserve()
+        self._reserve(self.dtype)
 
     def lacking(self, rows: np.ndarray) -> int:
         """How many vectors planes at packed rows would add."""
