@@ -48,7 +48,6 @@ PAGES = [
     Page("c_path.py 3 3", "DISC in scoring passes; a path over seven C beside single trainings", mammals=True),
     Page("plain.py", "A plain one-slack cutting plane, packed and padded", mammals=True),
     Page("solvers.py 10 {image}", "The solvers of (14): time to a gap, LSVM and DISC", "solvers.png", mammals=True),
-    Page("not_taken.py 0.001", "Ways to a cheaper pass, measured and not taken", mammals=True),
     Page("one_candidate.py", "Nothing latent: LinearSVC"),
     Page("loss_rates.py", "Expected loss and self-diversity beside a bare product"),
     Page("devices.py", "CPU against CUDA"),

@@ -15,8 +15,7 @@ from lvmdc.learners.state import Training
 from lvmdc.objective import half_square
 from lvmdc.solvers.cccp import StoppingRule
 from lvmdc.solvers.likelihood import posterior
-from lvmdc.solvers.line_search import lower
-from lvmdc.solvers.linear import Regularised, Risk, finite
+from lvmdc.solvers.linear import Regularised, Risk, finite, lower
 from lvmdc.solvers.w_block import LinearScores, Point, Solution
 
 # The first convex problem is solved until the gap is this share of what it gained, a later one to this share of what the last one

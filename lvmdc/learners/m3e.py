@@ -15,7 +15,7 @@ from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.learners.likelihood import LogLinearLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
-from lvmdc.solvers.bundle import bundle
+from lvmdc.solvers.cutting_planes import bundle
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack

@@ -6,8 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lvmdc.solvers.line_search import level
-from lvmdc.solvers.linear import Regularised, finite
+from lvmdc.solvers.linear import Regularised, finite, level
 from lvmdc.solvers.w_block import Point, Solution, rounding
 
 ITERATIONS = 10  # of L-BFGS between two looks at the progress, each of which costs an evaluation

@@ -13,7 +13,7 @@ from torch import Tensor
 from lvmdc import distributed
 from lvmdc.inference import best
 from lvmdc.solvers.cutting_planes import CuttingPlanes
-from lvmdc.solvers.line_search import level
+from lvmdc.solvers.linear import level
 from lvmdc.solvers.w_block import ConvexSolver, ImputedLatents, Point, Progress, Solution, StructuredHinge
 
 FLAT, STEPS = 0.05, 6  # how exactly to search along a line, in slopes and evaluations, each of which is a maximum over all (y, h)

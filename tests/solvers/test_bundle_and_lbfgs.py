@@ -10,12 +10,11 @@ from scipy.optimize import minimize
 
 from lvmdc import Candidates
 from lvmdc.feature_maps import ClassBlocks
-from lvmdc.solvers import bundle as bundle_module
-from lvmdc.solvers.bundle import bundle
+from lvmdc.solvers import cutting_planes as bundle_module
+from lvmdc.solvers.cutting_planes import bundle
 from lvmdc.solvers.lbfgs import quasi_newton
 from lvmdc.solvers.likelihood import ExpectedLikelihood
-from lvmdc.solvers.line_search import level, lower
-from lvmdc.solvers.linear import Regularised
+from lvmdc.solvers.linear import Regularised, level, lower
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
 from lvmdc.solvers.w_block import LinearScores
 

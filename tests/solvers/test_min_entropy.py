@@ -11,7 +11,7 @@ from references import SMALL
 
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.objective import slack as svm_slack
-from lvmdc.solvers.bundle import bundle
+from lvmdc.solvers.cutting_planes import bundle
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.min_entropy import LinearisedSlack, MinEntropySlack
 from lvmdc.solvers.w_block import LinearScores
