@@ -40,7 +40,7 @@ from lvmdc.reproduction.runner import Store
 from lvmdc.samples import published_split
 from lvmdc.sequences import motif
 from lvmdc.storage.files import read_json
-from lvmdc.vision.datasets import coco, coco_scenes, folder, mnist, voc_action, voc_detection
+from lvmdc.vision.datasets import coco, coco_scenes, folder, voc_action, voc_detection
 from lvmdc.vision.datasets.archive import open_source
 from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import FileFeatures
@@ -404,17 +404,9 @@ def _sequences(folder: Path) -> list[Reader]:
     for part in ("train", "test"):
         (folder / f"{part}7_1.data").write_text("2\na:1:0:ACGTA\nb:-1:0:TTTTT\n")
         (folder / f"{part}8_1.data.gz").write_bytes(gzip.compress(b"2\na:1:0:ACGTA\nb:-1:0:TTTTT\n"))
-    digits = folder / "mnist"
-    digits.mkdir()
-    for part in ("train", "t10k"):
-        pixels = bytes(np.random.default_rng(0).integers(0, 255, 4 * 36, np.uint8))
-        (digits / f"{part}-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0, 6]) + pixels)
-        (digits / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 4, 1, 7, 1, 7])))
     return [
         Reader("motif", folder / "train7_1.data", lambda: motif(folder, "7", width=3).candidates(), reworded),
         Reader("motif, gz", folder / "train8_1.data.gz", lambda: motif(folder, "8", width=3).candidates(), zipped(reworded)),
-        Reader("MNIST images", digits / "train-images-idx3-ubyte", lambda: mnist(digits)),
-        Reader("MNIST labels", digits / "train-labels-idx1-ubyte.gz", lambda: mnist(digits), zipped(damaged)),
     ]
 
 

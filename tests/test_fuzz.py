@@ -35,7 +35,7 @@ NAMES = [
     *("candidates, read", "candidates, mapped", "candidates of numpy", "cache", "proposals", "features", "published split"),
     *("COCO", "COCO scenes", "VOC action", "VOC detection", "VOC list", "boxes.csv"),
     *(f"image folder, {suffix}" for suffix in ("png", "jpg", "gif", "tif", "webp", "bmp", "ppm")),
-    *("motif", "motif, gz", "MNIST images", "MNIST labels"),
+    *("motif", "motif, gz"),
     *("results.json", "overrides.yaml", "result of a run", "zip archive", "tar archive", "run.json"),
 ]
 

@@ -19,7 +19,7 @@ CONFIGURED = {
     "lvmdc.lightning.region_features": "Augmentation",
     "lvmdc.priors": "CentrePrior CentredBoxPrior CommonObjectPrior ObjectnessPrior ProductPrior SaliencyPrior",
     "lvmdc.sequences": "MotifMap motif planted_motifs",
-    "lvmdc.vision.datasets": "cluttered_digits coco coco_scenes digit_scenes folder mammals mnist rotated_digits stick_actions "
+    "lvmdc.vision.datasets": "cluttered_digits coco coco_scenes digit_scenes folder mammals rotated_digits stick_actions "
     "voc_action voc_detection",
     "lvmdc.vision.detection": "Detector ExclusiveDetector",
     "lvmdc.vision.features": "CNN Concatenated FileFeatures HOG KernelMap Learned RegionNetwork",

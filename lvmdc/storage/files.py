@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-MOST_BYTES = 1 << 30  # that a compressed file may have when it is unpacked; MNIST has 47 MB
+MOST_BYTES = 1 << 30  # that a compressed file may have when it is unpacked
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # of images
 PART_BYTES = 150  # of one part of a name; file systems take 255, and suffixes come on top

@@ -5,7 +5,7 @@ from lvmdc.vision.datasets.digits import cluttered_digits, digit_scenes
 from lvmdc.vision.datasets.folder import folder
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.datasets.mammals import mammals
-from lvmdc.vision.datasets.rotated_digits import RotationSet, mnist, rotated_digits
+from lvmdc.vision.datasets.rotated_digits import RotationSet, rotated_digits
 from lvmdc.vision.datasets.stick_figures import stick_actions
 from lvmdc.vision.datasets.voc import voc_action, voc_detection
 
@@ -18,7 +18,6 @@ __all__ = [
     "digit_scenes",
     "folder",
     "mammals",
-    "mnist",
     "rotated_digits",
     "stick_actions",
     "voc_action",

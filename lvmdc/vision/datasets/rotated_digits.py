@@ -1,8 +1,6 @@
-"""Digits that were turned by an unknown angle: embedded handwritten digits, and MNIST from its idx files."""
+"""Embedded handwritten digits that were turned by an unknown angle."""
 
 from collections.abc import Sequence
-from math import prod
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,12 +10,10 @@ from torch import Tensor
 from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
 from lvmdc.samples import CandidateSet
-from lvmdc.storage.files import read_bytes
 
 TILE = 40  # pixels of one candidate in a drawing
 ROTATIONS = tuple(range(-60, 61, 12))  # degrees: eleven
 CANVAS, DIGIT = 20, 14  # pixels: the digit keeps its corners when it is turned
-PARTS = ("train", "t10k")  # to train with, to test with
 
 
 def turned(images: np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
@@ -65,10 +61,9 @@ class RotationSet(CandidateSet):
         h: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         groups: ArrayLike | None = None,
-        division: tuple[ArrayLike, ArrayLike] | None = None,
         rotations: Sequence[float] = ROTATIONS,
     ):
-        super().__init__(classes, y, h, names, groups, division)
+        super().__init__(classes, y, h, names, groups)
         if images.ndim != 3 or images.shape[1] != images.shape[2] or len(images) != len(self):
             raise ValueError(f"images must have shape ({len(self)}, s, s), but it has shape {images.shape}")
         self.images, self.rotations = images.astype(np.float32), list(rotations)
@@ -140,72 +135,3 @@ def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int =
         groups.append(chosen)
     names = [f"digit {digits[k]} number {i % per_class}" for i, k in enumerate(y)]
     return RotationSet(np.concatenate(images), [str(d) for d in digits], y, np.concatenate(h), names, np.concatenate(groups))
-
-
-def mnist(path: str | Path, pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int | None = 1000) -> RotationSet:
-    """The digits of two classes (or more) from `path/train-images-idx3-ubyte` and the other three files, plain or `.gz`, with its split.
-
-    Each is turned by one of eleven angles from −60° to 60°, as in `rotated_digits`.
-
-    Args:
-        per_class: the number of each class from each part, the first ones; None: all.
-
-    >>> mnist("nowhere")
-    Traceback (most recent call last):
-    FileNotFoundError: nowhere must hold train-images-idx3-ubyte, or the same with .gz, but it does not
-    """
-    digits = checked_pair(pair)
-    if per_class is not None and per_class < 1:
-        raise ValueError(f"per_class must be at least 1, or null for all, but it is {per_class}")
-    pixels, labels, names, sizes = [], [], [], []
-    for part in PARTS:
-        images, target = _part(Path(path), part)
-        chosen = np.sort(np.concatenate([np.flatnonzero(target == digit)[:per_class] for digit in digits]))
-        if len(chosen) == 0:
-            raise ValueError(f"{path} must hold digits {digits}, but {part}-labels-idx1-ubyte names none of them")
-        pixels.append(images[chosen].astype(np.float32) / 255)
-        labels.append(target[chosen])
-        names += [f"{part} {i}" for i in chosen]
-        sizes.append(len(chosen))
-    seen, h = turned_at_random(np.concatenate(pixels), seed)
-    y = [digits.index(int(label)) for label in np.concatenate(labels)]
-    division = np.arange(sizes[0]), sizes[0] + np.arange(sizes[1])
-    return RotationSet(seen, [str(d) for d in digits], y, h, names, None, division)
-
-
-def read_idx(path: str | Path) -> np.ndarray:
-    """The array of an idx file of bytes, plain or `.gz`; a truncated one, or one of another kind, is refused by name.
-
-    The format: two zero bytes, 8 for unsigned bytes, the number of dimensions, each of them as four bytes, highest first, then the data.
-    """
-    path = Path(path)
-    data = read_bytes(path)
-    if len(data) < 4 or data[:3] != b"\0\0\x08":
-        raise ValueError(f"{path} must be an idx file of unsigned bytes, which begins with 0, 0, 8, but it begins with {list(data[:3])}")
-    if not 1 <= data[3] <= 4:
-        raise ValueError(f"{path} must have one to four dimensions, but it has {data[3]}")
-    head = 4 + 4 * data[3]
-    shape = tuple(int.from_bytes(data[k : k + 4], "big") for k in range(4, head, 4))
-    if len(data) != head + prod(shape):
-        raise ValueError(f"{path} must hold {prod(shape)} bytes for its shape {shape}, but it holds {max(0, len(data) - head)}")
-    return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
-
-
-def _part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    found = []
-    for kind, dimensions in (("images", 3), ("labels", 1)):
-        stem = f"{part}-{kind}-idx{dimensions}-ubyte"
-        file = next((f for f in (root / stem, root / f"{stem}.gz") if f.is_file()), None)
-        if file is None:
-            raise FileNotFoundError(f"{root} must hold {stem}, or the same with .gz, but it does not")
-        array = read_idx(file)
-        if array.ndim != dimensions or (dimensions == 3 and not 2 <= array.shape[1] == array.shape[2] <= 1024):
-            expected = "(n, s, s) with s from 2 to 1024" if dimensions == 3 else "(n,)"
-            raise ValueError(f"{file} must have shape {expected}, but it has shape {array.shape}")
-        found.append(array)
-    images, labels = found
-    if len(images) != len(labels):
-        raise ValueError(f"{file} must have one label for each of the {len(images)} {part} images, but it has {len(labels)}")
-    if len(labels) and labels.max() > 9:
-        raise ValueError(f"{file} must hold digits from 0 to 9, but it holds {labels.max()}")
-    return images, labels

@@ -1,7 +1,4 @@
-"""Digits under a latent rotation, embedded and from idx files."""
-
-import gzip
-from pathlib import Path
+"""Digits under a latent rotation, embedded."""
 
 import numpy as np
 import pytest
@@ -9,8 +6,8 @@ import torch
 
 from lvmdc import LSVM, LabelLoss
 from lvmdc.samples import split_by_class
-from lvmdc.vision.datasets import RotationSet, mnist, rotated_digits
-from lvmdc.vision.datasets.rotated_digits import ROTATIONS, read_idx, turned
+from lvmdc.vision.datasets import RotationSet, rotated_digits
+from lvmdc.vision.datasets.rotated_digits import ROTATIONS, turned
 
 
 def test_turning_is_counter_clockwise_about_the_middle():
@@ -63,55 +60,3 @@ def test_pair_that_is_none_is_refused():
     for pair in ([1], [1, 1], [1, 12]):
         with pytest.raises(ValueError, match="pair must be two or more different digits"):
             rotated_digits(pair)
-
-
-def idx(array: np.ndarray) -> bytes:
-    head = bytes([0, 0, 8, array.ndim]) + b"".join(int(n).to_bytes(4, "big") for n in array.shape)
-    return head + array.astype(np.uint8).tobytes()
-
-
-@pytest.fixture
-def digits(tmp_path) -> Path:
-    """Idx files like MNIST's, of 40 and 20 noisy images; the test part is compressed."""
-    rng = np.random.default_rng(0)
-    for part, n, suffix in (("train", 40, ""), ("t10k", 20, ".gz")):
-        files = {"images-idx3": rng.integers(0, 256, (n, 28, 28)), "labels-idx1": np.arange(n) % 10}
-        for kind, array in files.items():
-            data = idx(array)
-            (tmp_path / f"{part}-{kind}-ubyte{suffix}").write_bytes(gzip.compress(data) if suffix else data)
-    return tmp_path
-
-
-def test_mnist_is_read_plain_and_compressed_and_divided_as_it_came(digits):
-    found = mnist(digits, pair=(3, 8), per_class=3)
-    assert found.classes == ["3", "8"]
-    assert [len(part) for part in found.division] == [6, 4]
-    assert torch.bincount(found.y[found.division[0]]).tolist() == [3, 3]
-    assert len(mnist(digits, pair=(3, 8), per_class=None)) == 12
-    upright = read_idx(digits / "train-images-idx3-ubyte")[3] / 255
-    assert np.allclose(found.images[0], turned(upright[None].astype(np.float32), ROTATIONS[int(found.h[0])])[0], atol=1e-5)
-
-
-def test_damaged_idx_files_are_refused_by_name(digits):
-    images = digits / "train-images-idx3-ubyte"
-    whole = images.read_bytes()
-    images.write_bytes(whole[:1000])
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte must hold 31360 bytes for its shape \(40, 28, 28\), but it holds 984"):
-        mnist(digits)
-    images.write_bytes(b"PNG" + whole)
-    with pytest.raises(ValueError, match="train-images-idx3-ubyte must be an idx file of unsigned bytes"):
-        mnist(digits)
-    images.write_bytes(idx(np.zeros((39, 28, 28))))
-    with pytest.raises(ValueError, match="one label for each of the 39 train images, but it has 40"):
-        mnist(digits)
-    images.write_bytes(idx(np.zeros(40)))
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte must have shape \(n, s, s\)"):
-        mnist(digits)
-    images.write_bytes(whole)
-    packed = digits / "t10k-labels-idx1-ubyte.gz"
-    packed.write_bytes(packed.read_bytes()[:15])
-    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte\.gz cannot be unpacked"):
-        mnist(digits)
-    packed.unlink()
-    with pytest.raises(FileNotFoundError, match=r"must hold t10k-labels-idx1-ubyte, or the same with \.gz"):
-        mnist(digits)
