@@ -1,20 +1,17 @@
 """features @ tableᵀ for few classes, compiled: linear algebra libraries are made for square matrices and take twice as long here."""
 
-from typing import Any
-
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
+
+from lvmdc.compiled import FAST, Array, compiled
 
 FEW = 12  # classes up to which it is faster
 THREADS = 2  # of torch, beyond which torch is faster: the loops below run in one
 ROWS = 8  # at a time, for as many independent sums
-FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, which is what vector instructions need
-Array = np.ndarray[Any, Any]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _eight(x: Array, w: Array, out: Array) -> None:  # pragma: no cover
     """out (8,) = x (8, d) · w (d,)."""
     a, b, c, d, e, f, g, h = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
@@ -32,7 +29,7 @@ def _eight(x: Array, w: Array, out: Array) -> None:  # pragma: no cover
     out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = s0, s1, s2, s3, s4, s5, s6, s7
 
 
-@njit(cache=True)
+@compiled()
 def _product(x: Array, table: Array, out: Array) -> None:  # pragma: no cover
     whole = len(x) - len(x) % ROWS
     for i in range(0, whole, ROWS):
@@ -46,7 +43,7 @@ def _product(x: Array, table: Array, out: Array) -> None:  # pragma: no cover
         out[whole:, k] = last[: len(x) - whole]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _add_eight(x: Array, weight: Array, out: Array) -> None:  # pragma: no cover
     """out (d,) += weight (8,) · x (8, d), the last two in float64, to which each number of x is widened."""
     a, b, c, d, e, f, g, h = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
@@ -56,7 +53,7 @@ def _add_eight(x: Array, weight: Array, out: Array) -> None:  # pragma: no cover
         out[j] += first + ((w4 * e[j] + w5 * f[j]) + (w6 * g[j] + w7 * h[j]))
 
 
-@njit(cache=True)
+@compiled()
 def _transposed(x: Array, weights: Array, out: Array) -> None:  # pragma: no cover
     whole = len(x) - len(x) % ROWS
     for i in range(0, whole, ROWS):

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -13,7 +12,7 @@ from lvmdc.chains.messages import RANGE, backward, forward
 from lvmdc.chains.scores import ChainMap, ChainScores
 from lvmdc.chains.sequences import Chains
 from lvmdc.chains.viterbi import viterbi
-from lvmdc.solvers.n_slack.kernels import FAST, Array, dot
+from lvmdc.compiled import FAST, Array, compiled, dot
 
 
 class ChainDistribution:
@@ -145,7 +144,7 @@ class _Marginals(torch.autograd.Function):
         return torch.from_numpy(unary), torch.from_numpy(pairwise), None
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _forward_backward(seen: Array, weights: Array, lengths: Array) -> tuple[Array, Array, Array, Array, Array]:  # pragma: no cover
     """P(h_t = s), and the messages: what comes to t from before it, without and with what is seen there, and the same from after it.
 
@@ -180,7 +179,7 @@ def _forward_backward(seen: Array, weights: Array, lengths: Array) -> tuple[Arra
     return p, come, before, gone, after
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _covariances(
     g: Array, p: Array, weights: Array, lengths: Array, come: Array, before: Array, gone: Array, after: Array
 ) -> tuple[Array, Array]:  # pragma: no cover

@@ -1,19 +1,14 @@
 """Inner loops over chains, compiled: they visit one chain after the other, each to its own end."""
 
-from typing import Any
-
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from lvmdc.chains.scores import ChainScores
-from lvmdc.solvers.n_slack.kernels import dot
-
-Array = np.ndarray[Any, Any]
+from lvmdc.compiled import Array, compiled, dot
 
 
-@njit(cache=True)
+@compiled()
 def best_paths(unary: Array, pairwise: Array, lengths: Array, h: Array) -> Array:  # pragma: no cover
     """(n,): the greatest score of each chain; the first labeling that has it goes to h (n, m).
 
@@ -48,7 +43,7 @@ def best_paths(unary: Array, pairwise: Array, lengths: Array, h: Array) -> Array
     return value
 
 
-@njit(cache=True)
+@compiled()
 def plane_scores(vectors: Array, w: Array, vec: Array, blk: Array, count: Array, out: Array) -> None:  # pragma: no cover
     """out (n, M) = w·Ψ of every plane of the n-slack solver, see `lvmdc.solvers.n_slack.kernels`."""
     for i in range(len(count)):

@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from lvmdc import distributed
+from lvmdc.compiled import Array, compiled
 from lvmdc.distributions import ConditionalModel, LinearPrediction, Prediction, score_dtype
 from lvmdc.feature_maps import JointFeatureMap
 from lvmdc.inference import best, best_value
 from lvmdc.lightning.batches import Batch, TrainingSet
 from lvmdc.objective import half_square
 from lvmdc.segments import segment_max
-
-Array = np.ndarray[Any, Any]
 
 STEPS = 4  # on a batch before the next: its losses and rows are in memory, and a step moves weight between two (y, h) of a sample alone
 NEGLIGIBLE = 1e-6  # of weight, which rounding leaves behind
@@ -211,7 +209,7 @@ def _on_grid(values: Tensor) -> Tensor:
     return (values / grid).round() * grid
 
 
-@njit(cache=True)
+@compiled()
 def box_ascent(slopes: Array, gram: Array, most: Array) -> Array:  # pragma: no cover
     """(m,): t in [0, most] that nearly maximises slopes·t − ½ tᵀ gram t.
 

@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from lvmdc.boxes import box_iou
 from lvmdc.candidates import Candidates, Latent
+from lvmdc.compiled import Array, compiled
 from lvmdc.losses.base import Loss
 
 ROWS = 1024  # boxes whose sums run side by side
 TILE = 256  # numbers that are summed in their own precision, before float64 takes over
-Array = np.ndarray[Any, Any]
 
 
 # Vector instructions work on the sums of many boxes at once, each in the order of the boxes h', so that nothing is reordered and the last
 # digit does not depend on the machine. Arguments are separate, since tuples of arrays cost a third of the time for small samples.
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _add(
     x1: float, y1: float, x2: float, y2: float, size: float, p: float,
     left: Array, top: Array, right: Array, bottom: Array, area: Array, out: Array,
@@ -35,7 +34,7 @@ def _add(
         out[i] += p * (one - common / (size + area[i] - common))
 
 
-@njit(cache=True)
+@compiled()
 def _sums(
     left: Array, top: Array, right: Array, bottom: Array, area: Array, p: Array, starts: Array, counts: Array, out: Array
 ) -> None:  # pragma: no cover

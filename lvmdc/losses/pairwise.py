@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
+from lvmdc.compiled import Array, compiled
 from lvmdc.storage.mapped import memory_budget
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ FAST = {"reassoc", "contract"}  # sums may be reordered, which vector instructio
 # NOTE: a Δ over boxes holds up to ten temporaries of its result's size at once, in the precision of the boxes, which may be float64.
 BYTES_PER_NUMBER = 12 * 8
 BLOCK_NUMBERS = 1 << 20  # larger blocks leave the processor's cache and are no faster
-Array = np.ndarray[Any, Any]
 
 
 class RaggedMatrices:
@@ -52,7 +50,7 @@ class RaggedMatrices:
         return out
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _transposed_times(
     numbers: Array, first: Array, starts: Array, counts: Array, classes: int, p: Array, out: Array
 ) -> None:  # pragma: no cover
@@ -67,7 +65,7 @@ def _transposed_times(
                     here[k] += by * row[k]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _times(numbers: Array, first: Array, starts: Array, counts: Array, classes: int, p: Array, out: Array) -> None:  # pragma: no cover
     for i in range(len(counts)):
         length = counts[i] * classes

@@ -4,16 +4,14 @@ A plane p of sample i is a (y, h) with its loss l_p and dual weight α_p; its Ψ
 All tables are (n, M), of which the first `count[i]` columns of row i are in use; `gram` (n, M, M) holds the products Ψ_p·Ψ_q.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-# Sums may be reordered, which is what vector instructions need, but −inf stays −inf.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
+from lvmdc.compiled import FAST, Array, compiled, dot
+
 REST = 3  # a sample without a gap is visited in one of this many rounds
 SMALL = 0.1  # a sample whose gap is below this share of its part of the target is left as it is
-Array = np.ndarray[Any, Any]
 
 
 class Tables(NamedTuple):
@@ -30,15 +28,7 @@ class Tables(NamedTuple):
     total: Array  # (n,) C/n v_i
 
 
-@njit(cache=True, fastmath=FAST)
-def dot(a: Array, b: Array) -> float:  # pragma: no cover
-    total = a[0] * b[0]
-    for k in range(1, len(a)):
-        total += a[k] * b[k]
-    return total
-
-
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def plane_values(
     vectors: Array, w: Array, vec: Array, blk: Array, loss: Array, alpha: Array, value: Array
 ) -> tuple[float, float]:  # pragma: no cover
@@ -51,7 +41,7 @@ def plane_values(
     return mixed, most
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def pairwise(value: Array, alpha: Array, gram: Array, change: Array, steps: int, least: float) -> None:  # pragma: no cover
     """Up to `steps` pairwise steps for one sample: the plane of least value gives weight to the plane of greatest value, as much as is
     best for the dual, which is a quadratic along that line, until they differ by `least`. `change` gathers what each was given."""
@@ -79,7 +69,7 @@ def pairwise(value: Array, alpha: Array, gram: Array, change: Array, steps: int,
             value[p] -= step * (gram[p, high] - gram[p, low])
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def move(vectors: Array, w: Array, vec: Array, blk: Array, change: Array) -> None:  # pragma: no cover
     """w −= Σ change_p Ψ_p over the planes of one sample."""
     for p in range(len(vec)):
@@ -90,7 +80,7 @@ def move(vectors: Array, w: Array, vec: Array, blk: Array, change: Array) -> Non
                 block[k] -= by * vector[k]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def ascend(
     i: int, tables: Tables, steps: int, enough: float, least: float, value: Array, change: Array
 ) -> tuple[float, float]:  # pragma: no cover
@@ -107,7 +97,7 @@ def ascend(
     return gap, mixed
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def sweeps(order: Array, tables: Tables, steps: int, target: float, rounds: int) -> tuple[int, float]:  # pragma: no cover
     """Dual ascent over the planes that are known, in place: at most `rounds` over the samples, until their gap is below `target`.
 
@@ -131,7 +121,7 @@ def sweeps(order: Array, tables: Tables, steps: int, target: float, rounds: int)
     return rounds, gap
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Array, out: Array) -> None:  # pragma: no cover
     """out −= Σ α_p Ψ_p in float64."""
     for i in range(len(count)):
@@ -142,7 +132,7 @@ def subtract_sum(vectors: Array, vec: Array, blk: Array, alpha: Array, count: Ar
                     block[k] -= by * vector[k]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Array, count: Array, gram: Array) -> None:  # pragma: no cover
     """The rows and columns of `gram` that new planes need; planes in different blocks are orthogonal."""
     for j in range(len(samples)):
@@ -155,7 +145,7 @@ def fill_gram(samples: Array, places: Array, vectors: Array, vec: Array, blk: Ar
             gram[i, p, q] = gram[i, q, p] = product
 
 
-@njit(cache=True)
+@compiled()
 def drop_idle(whole: tuple[Array, ...], real: tuple[Array, ...], count: Array, gram: Array, patience: int) -> None:  # pragma: no cover
     """Drop planes that have had no weight for `patience` passes, in samples that have weight; the others keep their order.
 
@@ -186,7 +176,7 @@ def drop_idle(whole: tuple[Array, ...], real: tuple[Array, ...], count: Array, g
 # ---- what a pass over the scores finds of every sample ------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled()
 def class_maxima(scores: Array, losses: Array, starts: Array, counts: Array) -> tuple[Array, Array]:  # pragma: no cover
     """(n, K), (n, K): for each sample and class the greatest w·Ψ + Δ over its candidates, and the first packed row where it lies."""
     n, classes = len(counts), scores.shape[1]
@@ -202,7 +192,7 @@ def class_maxima(scores: Array, losses: Array, starts: Array, counts: Array) -> 
     return value, row
 
 
-@njit(cache=True)
+@compiled()
 def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Array, tie: float) -> tuple[Array, Array]:  # pragma: no cover
     """(n,), (n,): h* as `lvmdc.inference.best_of_class` has it, the known row where there is one; its score."""
     row = np.empty(len(counts), np.int64)
@@ -221,7 +211,7 @@ def own_maxima(scores: Array, y: Array, known: Array, starts: Array, counts: Arr
     return row, value
 
 
-@njit(cache=True)
+@compiled()
 def missing(
     value: Array, where: Array, mixed: Array, row: Array, cls: Array, count: Array, total: Array, most: int
 ) -> tuple[Array, Array, Array]:  # pragma: no cover
