@@ -19,7 +19,6 @@ from lvmdc.lightning.renamed import renamed_words
 ROOT = Path(__file__).resolve().parents[1]
 # RESULTS.md is written by a program, with the commands that were typed then.
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "RESULTS.md")]
-CONFIG = {name: name for name in COMPOSED} | {"proposals": "make_proposals"}
 
 
 def blocks(page, language):
@@ -47,14 +46,14 @@ def test_python_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypat
 
 def compose_as_typed(command, words):
     assert command in COMMANDS, command
-    if command not in CONFIG or "--help" in words or any(word.startswith("--config-dir") for word in words):  # which is the reader's own
+    if command not in COMPOSED or "--help" in words or any(word.startswith("--config-dir") for word in words):  # which is the reader's own
         return
     overrides = [word for word in renamed_words(words) if "=" in word and word.split("=")[0] != "hydra/launcher"]
     sweep = [word.split(",")[0] if "-m" in words else word for word in overrides]
     resolvers.register()
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        compose(CONFIG[command], overrides=quoted(sweep))
+        compose(COMPOSED[command], overrides=quoted(sweep))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
@@ -65,9 +64,9 @@ def test_commands_of_a_page_compose(page):
 
 @pytest.mark.parametrize("command", COMPOSED)
 def test_help_explains_the_own_options_of_a_command_with_examples_that_compose(command):
-    part = OmegaConf.load(CONFIGS / f"{CONFIG[command]}.yaml").hydra.help
+    part = OmegaConf.load(CONFIGS / f"{COMPOSED[command]}.yaml").hydra.help
     template = str(OmegaConf.to_container(part)["template"])
-    assert f"${{options:{CONFIG[command]}}}" in template
+    assert f"${{options:{COMPOSED[command]}}}" in template
     examples = [found for line in template.splitlines() if line.startswith("  ") for found in words_of(line)]
     assert {name for name, _ in examples} == {command}
     for name, words in examples:

@@ -20,7 +20,7 @@ COMMANDS = {  # name: its function, what it does, an example
     "table": ("table.main", "show the results of many runs in one table", "logs/object_detection/sweeps/SWEEP"),
     "info": ("info.main", "show versions, devices, data sets found and the size of the cache", ""),
 }
-COMPOSED = ("train", "eval", "predict", "reproduce", "proposals")  # from configurations: Hydra completes their words
+COMPOSED = {"train": "train", "eval": "eval", "predict": "predict", "reproduce": "reproduce", "proposals": "make_proposals"}  # by Hydra
 COMPLETION = ("-sc", "--shell-completion")
 
 
@@ -42,7 +42,10 @@ def main() -> None:
 
 
 def start(name: str, words: list[str]) -> None:
-    """Run a command with its words."""
+    """Run a command with its words; its help and the completion of its words need only its configuration."""
+    if name in COMPOSED and {"-h", "--help", *COMPLETION} & {*words}:
+        import_module("lvmdc.cli.errors").run(COMPOSED[name], None, words)
+        return
     module, _, function = COMMANDS[name][0].partition(".")
     getattr(import_module(f"lvmdc.cli.{module}"), function)(words)
 

@@ -26,7 +26,6 @@ from hydra.utils import get_object
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigKeyError, ValidationError
 
-from lvmdc.lightning.ranks import this_rank
 from lvmdc.lightning.renamed import SHORT
 
 log = logging.getLogger(__name__)
@@ -265,6 +264,9 @@ def run_dir(log_dir: str, task_name: str, ckpt_path: str | None) -> str:
     >>> run_dir("logs", "demo", "logs/demo/runs/one/checkpoints/last.ckpt")
     'logs/demo/runs/one'
     """
+
+    from lvmdc.lightning.ranks import this_rank  # Lightning takes long to import, and is not needed for --help
+
     if this_rank() > 0:
         scratch = tempfile.mkdtemp(prefix="lvmdc_rank_")
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)

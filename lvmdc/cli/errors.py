@@ -27,8 +27,9 @@ CONVERTED = {"Integer": "an integer", "Float": "a number"}  # as OmegaConf calls
 EXPECTED = (HydraException, OmegaConfBaseException, ValueError, TypeError, OSError)
 
 
-def run(config_name: str, work: Callable[[DictConfig], Any], words: Sequence[str] | None = None) -> None:
-    """Compose a configuration from the words of the command line, all but the program's name where not given, and work on it.
+def run(config_name: str, work: Callable[[DictConfig], Any] | None, words: Sequence[str] | None = None) -> None:
+    """Compose a configuration from the words of the command line, all but the program's name where not given, and work on it, unless the
+    words ask for help.
 
     A mistake of the user's ends the program with a sentence; LVMDC_TRACEBACK=1 shows where it arose. In a sweep the error is passed on:
     a launcher must see which of its runs failed.
@@ -46,7 +47,7 @@ def run(config_name: str, work: Callable[[DictConfig], Any], words: Sequence[str
     def main(cfg: DictConfig) -> Any:
         sys.argv = command  # by which Lightning starts other ranks, and which the record of a run holds
         try:
-            return work(cfg)
+            return None if work is None else work(cfg)
         except EXPECTED as error:
             if HydraConfig.get().mode == RunMode.MULTIRUN or os.environ.get("LVMDC_TRACEBACK"):
                 raise

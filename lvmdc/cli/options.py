@@ -156,9 +156,8 @@ def _entry(name: str, text: str) -> list[str]:
 
 def configuration_page() -> str:
     """The configuration page of the documentation, in Markdown."""
-    commands = {name: "make_proposals" if name == "proposals" else name for name in COMPOSED}
     lines = ["# Configuration reference", "", INTRODUCTION, ""]
-    for name, config in commands.items():
+    for name, config in COMPOSED.items():
         lines += [f"## lvmdc {name}", "", *_table(own_settings(config)), ""]
         own = groups(config)
         if own:
@@ -166,7 +165,7 @@ def configuration_page() -> str:
                 "Groups: " + ", ".join(f"[`{group}={choice}`](#{group.replace('/', '-')})" for group, choice in own.items()) + ".",
                 "",
             ]
-    known = {group for config in commands.values() for group in groups(config)}
+    known = {group for config in COMPOSED.values() for group in groups(config)}
     others = {path.parent.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*/*.yaml")} - {*WITHOUT_CHOICE}
     for group in [*(group for group in groups("train")), *sorted((known | others) - {*groups("train")})]:
         lines += [f"## {group}", ""]

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -56,6 +57,20 @@ def complete(monkeypatch, capsys, line):
 )
 def test_a_shell_completes_commands_groups_and_choices(line, offered, monkeypatch, capsys):
     assert offered in complete(monkeypatch, capsys, line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["'train', '--help'", "'predict', '-h'"])
+def test_help_does_not_wait_for_lightning(words):
+    code = f"""
+import atexit, sys
+atexit.register(lambda: print("pytorch_lightning" in sys.modules))  # Hydra ends the program after its help
+sys.argv = ["lvmdc", {words}]
+import lvmdc.cli
+lvmdc.cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_what_installs_completion_names_the_program(monkeypatch, capsys):
