@@ -23,8 +23,8 @@ lint: $(READY)  ## mend what ruff can mend, then check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(READY)  ## the documentation site, into site/; any warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(READY)  ## the documentation site, into site/; any warning is an error; EXECUTE=true runs the notebooks for their outputs
+	EXECUTE_NOTEBOOKS=$(or $(EXECUTE),false) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)  ## speed and growth beside peers, into logs/bench
 	$(BIN)/python benchmarks/all.py

@@ -72,7 +72,8 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
         notes = [verdict(results), f"Supervision used: {supervision(module.data)}."]
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
-        write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board], notes)
+        legend = ("truth", "predicted", "score") if isinstance(module, DetectorModule) else ("truth", "predicted", "heat", "right", "wrong")
+        write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board], notes, legend)
     if results:
         log.info("\n%s\n", table.text())
     for note in notes[:1]:

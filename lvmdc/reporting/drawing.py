@@ -143,7 +143,7 @@ def _draw(
         for box in rights:  # where both agree, blue shows between the dashes
             _outline(figure, box, line, width=line, color=TRUTH, linestyle=DASHES)
         for box, tag in reversed(list(zip(guesses, tags, strict=False))):
-            _label(figure, box, tag, max(9, round(like / 24)))
+            _label(figure, box, tag, max(9, round(like / 18)))
         drawn.paste(overlay := as_image(figure), mask=overlay)
         return with_caption(drawn, caption, like) if caption else drawn
 

@@ -46,8 +46,8 @@ def explain(text: str) -> str:
     >>> explain("method.J") == explain("J"), explain("AP cat") == explain("AP"), explain("test, random candidate") != explain("test")
     (True, True, True)
     """
-    of_class = "AP" if text.startswith("AP ") else ""
-    names = text, text.removeprefix("method."), text.partition(", ")[2], of_class
+    general = "AP" if text.startswith("AP ") else "prior alone" if text.endswith("prior alone") else ""
+    names = text, text.removeprefix("method."), text.partition(", ")[2], general
     return next((meaning for meaning in map(_by_name().get, names) if meaning), "")
 
 

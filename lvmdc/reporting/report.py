@@ -34,6 +34,7 @@ def write_report(
     images: Sequence[tuple[str, Image.Image]],
     commands: Sequence[str],
     notes: Sequence[str] = (),
+    meanings: Sequence[str] = tuple(MEANINGS),
 ) -> None:
     """Write a page that shows what was run, its results, how learning went and what it sees in images.
 
@@ -46,6 +47,7 @@ def write_report(
         images: captions and images, such as those of `draw_detection`.
         commands: how to run it again, and what else to type.
         notes: what to know about the results, or why there are none.
+        meanings: what the legend of the images explains, keys of the glossary's section on images.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +61,7 @@ def write_report(
     shown_results = {"tables": [table] if table.cells else [], "tiles": _tiles(history), "notes": notes}
     parts = {
         "Results": shown_results if any(shown_results.values()) else None,
-        "Images": {"images": images} if images else None,
+        "Images": {"images": images, "legend": [_legend(kind) for kind in meanings]} if images else None,
         "Curves": _curves(history) if history else None,
         "What was run": {"folded": chosen, "summary": f"{len(settings)} settings"} if settings else None,
         "How to reproduce": {"commands": commands} if commands else None,
@@ -72,8 +74,8 @@ def write_page(path: str | Path, title: str, sections: Sequence[Mapping[str, Any
     """Write a page with these sections, in one step.
 
     A section may have a `heading`, a `text` (`faint` or not), `charts` (title and svg), `tables`, `tiles` (name and value), a `folded`
-    table below its `summary`, `images` with captions, one `sheet`, `commands` and `notes`, shown in this order. What the glossary explains
-    has a tooltip.
+    table below its `summary`, `images` with captions below their `legend`, one `sheet`, `commands` and `notes`, shown in this order. What
+    the glossary explains has a tooltip.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -81,8 +83,7 @@ def write_page(path: str | Path, title: str, sections: Sequence[Mapping[str, Any
     ...     "<h2>&lt;b&gt;</h2>" in Path(folder, "a.html").read_text(encoding="utf-8")
     True
     """
-    legend = [(kind, name, glossary()["Images"][kind].meaning) for kind, name in MEANINGS.items()]
-    write_atomically(path, _template().render(title=title, sections=sections, legend=legend).encode())
+    write_atomically(path, _template().render(title=title, sections=sections).encode())
 
 
 @cache
@@ -95,6 +96,12 @@ def _template() -> Any:
     environment.filters["data_uri"] = lambda image: "data:image/png;base64," + base64.b64encode(png(image)).decode()
     environment.filters["explain"] = explain
     return environment.get_template("page.html.jinja")
+
+
+def _legend(kind: str) -> tuple[str, str, str]:
+    """What a line or colour is called, and what it means."""
+    number = glossary()["Images"][kind]
+    return kind, MEANINGS.get(kind, number.name), number.meaning
 
 
 def _tiles(history: History) -> list[tuple[str, str]]:

@@ -183,3 +183,10 @@ def test_every_number_of_the_page_has_a_tooltip(tmp_path):
     titles = [text for tag, text in page.inner if tag == "title"]
     assert any(text.startswith("Equation (9)") for text in titles)  # of the slack, in the legend of a chart
     assert "data" not in explained
+
+
+def test_the_legend_has_what_the_drawings_show(tmp_path):
+    page = written(tmp_path, images=[("a", Image.new("RGB", (4, 4)))], meanings=("truth", "score"))
+    explained = {text for tag, text in page.inner if tag == "abbr"}
+    assert {"ground-truth box", "score"} <= explained
+    assert not {"predicted box", "class wrong"} & explained
