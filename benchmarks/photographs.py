@@ -1,44 +1,48 @@
 """CorLoc and AP of detectors that learn from the labels of photographs, next to every baseline and the supervised bound.
 
-python benchmarks/photographs.py mammals|photos|FOLDER [--prior photographs] [--divisions 5] [--cache logs/cache] [--ablation]
+    python benchmarks/photographs.py mammals|photos|voc_action|FOLDER [--prior photographs] [--C 0.3 1 3 10 30 100] [--strength 10]
+    python benchmarks/photographs.py mammals --ablation --C 30
 
-Data are LVMDC_DATA/mammals, LVMDC_DATA/photos or a folder by class with boxes.csv. Every method has the candidates, the start and the
-prior of `experiment=photos`; the prior is fitted on the training part of each division. t-tests are paired over the divisions.
+Data are LVMDC_DATA/mammals, LVMDC_DATA/photos, the action task of VOC 2011 (learned from its list `train`, tested on its list `val`), or a
+folder by class with boxes.csv, divided 60/40. Every method has the candidates and the start of `experiment=photos`. Of the C and the
+strengths of the prior that are given, each method takes those under which labels that were held back are most likely: three parts of the
+training images, first over C, then over the strength. Boxes choose nothing, and the test part is looked at once. A common-object prior is
+fitted on the training images. Finished rows are kept in CACHE/photographs.jsonl, and a second call does only what is missing.
 """
 
 import argparse
+import json
+import math
 import os
-import time
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
-from record import record
-from scipy.stats import ttest_rel
+from record import record, recorded
+from scipy.optimize import minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
-from lvmdc import DISC, EM, ILSVM, LSVM, OverlapLoss
-from lvmdc.lightning import LatentDataModule
-from lvmdc.lightning.data import Samples
-from lvmdc.priors import CentredBoxPrior, CommonObjectPrior, Prior, ProductPrior, SaliencyPrior
-from lvmdc.vision.datasets import folder, mammals
+from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, OverlapLoss
+from lvmdc.priors import CentredBoxPrior, CommonObjectPrior, ProductPrior, SaliencyPrior
+from lvmdc.priors.object_box import STRENGTH, ObjectBoxPrior
+from lvmdc.reproduction import paired_test
+from lvmdc.segments import segment_max
+from lvmdc.vision.datasets import folder, mammals, voc_action
+from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection import ExclusiveDetector, baselines, measure, supervised
-from lvmdc.vision.features import CNN
+from lvmdc.vision.features import CNN, build_candidates
+from lvmdc.vision.features.with_prior import TrainingImages, with_prior
 from lvmdc.vision.proposals import SelectiveSearch
 
-C = 30.0
+FRACTION, INNER, SUPERVISED = 0.6, 3, "supervised bound"
 METHODS = {"DISC": DISC, "LSVM": LSVM, "ILSVM": ILSVM, "EM": EM}
-# What is varied in the ablation: contrast, columns, names of priors.
-ABLATION = {
-    "L2, no prior": (None, 0.0, ()),
-    "ring, no prior": ("ring", 0.0, ()),
-    "L2, centred box": (None, 0.0, ("centred",)),
-    "ring, centred box": ("ring", 0.0, ("centred",)),
-    "L2, common object": (None, 0.0, ("common",)),
-    "ring, common object": ("ring", 0.0, ("common",)),
-    "L2, both": (None, 0.0, ("centred", "common")),
-    "ring, both": ("ring", 0.0, ("centred", "common")),
-    "ring, both, columns": ("ring", 1.0, ("centred", "common")),
-}
 PRIORS = {
     "none": (),
     "centred_box": ("centred",),
@@ -48,91 +52,276 @@ PRIORS = {
     "photographs_saliency": ("saliency", "common"),
     "all": ("centred", "common", "saliency"),
 }
+FEATURES = ("area", "L2", "ring", "L2 + columns", "ring + columns")
+# Each prior and each feature option alone and together.
+ABLATION = [(kind, prior) for prior in ("none", "centred_box", "common_object", "photographs") for kind in ("area", "L2", "ring")]
+ABLATION += [("L2 + columns", "photographs"), ("ring + columns", "photographs")]
+Row = dict[str, float]
+
+
+def remembered(prior: ObjectBoxPrior) -> ObjectBoxPrior:
+    """The prior, which computes the box of an image once."""
+    compute, found = prior.box, {}
+
+    def box(image):
+        key = (image.size, hash(image.tobytes()))
+        return found[key] if key in found else found.setdefault(key, compute(image))
+
+    prior.box = box  # type: ignore[method-assign]
+    return prior
+
+
+class SharedStart:
+    """A learner whose likelihood start is computed once for all methods and all C: it depends on neither."""
+
+    # Features and prior, which are held so that nothing else takes their place in memory, and the start.
+    known: ClassVar[list[tuple[Tensor, Tensor | None, Tensor]]] = []
+
+    def start_posterior(self, samples):
+        features, prior = samples.candidates.features, samples.candidates.prior
+        if bool((samples.known >= 0).any()):
+            return super().start_posterior(samples)
+        for other, weights, start in self.known:
+            same = other.data_ptr() == features.data_ptr() and other.shape == features.shape
+            if same and (weights is prior or (weights is not None and prior is not None and torch.equal(weights, prior))):
+                return start.clone()
+        start = super().start_posterior(samples)
+        self.known[:] = [*self.known[-3:], (features, prior, start)]
+        return start.clone()
+
+
+def detector(method: str, C: float) -> ExclusiveDetector:
+    kind = METHODS["DISC" if method == SUPERVISED else method]
+    return ExclusiveDetector(type(kind.__name__, (SharedStart, kind), {})(loss=OverlapLoss(), C=C), calibration=0, min_score=0.0)
+
+
+def voc(data: Path) -> ImageSet:
+    """The action task, divided as it was published: the list `train` trains, `val` tests."""
+    parts = [voc_action(data / "VOCdevkit", split=split) for split in ("train", "val")]
+    sources, names = ([each for part in parts for each in getattr(part, name)] for name in ("sources", "names"))
+    y, boxes = (torch.cat([getattr(part, name) for part in parts]) for name in ("y", "boxes"))
+    return ImageSet(sources, parts[0].classes, y, boxes, names, division=[0] * len(parts[0]) + [1] * len(parts[1]))
 
 
 class Photographs:
-    """The photographs of a data set, and their candidates with and without contrast."""
+    """The photographs of a data set and their candidates."""
 
     def __init__(self, name: str, cache: Path):
         data = Path(os.environ.get("LVMDC_DATA", "data"))
-        self.images = mammals(data / "mammals") if name == "mammals" else folder(data / "photos" if name == "photos" else name)
-        self.cache = cache
+        known = {"mammals": lambda: mammals(data / "mammals"), "photos": lambda: folder(data / "photos"), "voc_action": lambda: voc(data)}
+        self.images = known[name]() if name in known else folder(name)
+        if self.images.boxes is None:
+            raise SystemExit(f"{name} has no boxes.csv, so nothing can be measured; python scripts/train.py experiment=photos needs none")
+        self.network = CNN(mode="roi", longer_side=512, normalise=0.0, contrast="ring", maps_dir=cache / "maps")
+        self.candidates = build_candidates(self.images, SelectiveSearch(), self.network, cache)
+        self.saliency: ObjectBoxPrior | None = None
 
-    def features(self, contrast: str | None) -> CNN:
-        return CNN(mode="roi", longer_side=512, normalise=0.0, contrast=contrast, maps_dir=self.cache / "maps")
+    def prior(self, name: str, train: Tensor) -> ProductPrior | None:
+        """By its name in configs/prior, fitted on the training images."""
+        if not PRIORS[name]:
+            return None
+        if "saliency" in PRIORS[name] and self.saliency is None:
+            self.saliency = remembered(SaliencyPrior())
+        made = {
+            "centred": CentredBoxPrior,
+            "common": lambda: remembered(CommonObjectPrior(self.network)),
+            "saliency": lambda: self.saliency,
+        }
+        prior = ProductPrior(*(made[part]() for part in PRIORS[name]))
+        return prior.fit(TrainingImages(self.images, train.tolist()))
 
-    def prior(self, names: tuple[str, ...]) -> Prior | None:
-        made = {"centred": CentredBoxPrior, "common": lambda: CommonObjectPrior(self.features(None)), "saliency": SaliencyPrior}
-        return ProductPrior(*(made[name]() for name in names)) if names else None
-
-    def division(self, fold: int, contrast: str | None, columns: float, prior: Prior | None) -> tuple[Samples, Samples]:
-        settings = {"fold": fold, "cache_dir": self.cache, "prior": prior, "prior_columns": columns, "progress": False}
-        data = LatentDataModule(self.images, SelectiveSearch(), self.features(contrast), **settings)
-        data.setup()
-        return data.train, data.test
-
-
-def detector(method: str) -> ExclusiveDetector:
-    return ExclusiveDetector(METHODS[method](loss=OverlapLoss(), C=C), calibration=0, min_score=0.0)
-
-
-def learned(method: str, train: Samples, test: Samples) -> dict[str, float]:
-    began = time.process_time()
-    fitted = detector(method).fit(train.candidates, train.items.table)
-    seconds = time.process_time() - began
-    return {"corloc": 0.0, "ap": 0.0} | measure(fitted, test.candidates, test.items) | {"seconds": seconds}
+    def with_prior(self, prior: ProductPrior | None) -> Candidates:
+        """Features are [L2, contrast with the ring, columns of the prior]."""
+        return self.candidates if prior is None else with_prior(self.images, self.candidates, self.network, prior, columns=1.0)
 
 
-def line(name: str, values: list[dict[str, float]]) -> str:
+def described(candidates: Candidates, kind: str, images: ImageSet, width: int, scale: float) -> Candidates:
+    """Candidates by some of the features; `area`: L2 × (share of the image's area)^¼; columns have the length of the others."""
+    numbers = candidates.features
+    used = numbers[:, : width if kind.startswith("ring") else width // 2]
+    if kind == "area":
+        side = torch.tensor([images.size(i) for i in range(len(images))]).prod(dim=1)[candidates.sample]
+        used = used * ((candidates.boxes[:, 2:] - candidates.boxes[:, :2]).prod(dim=1) / side)[:, None] ** 0.25
+    if kind.endswith("columns"):
+        used = torch.cat([used, scale * numbers[:, width:]], dim=1)
+    return Candidates(used.contiguous(), candidates.counts, candidates.boxes, prior=candidates.prior)
+
+
+def stronger(candidates: Candidates, strength: float) -> Candidates:
+    """The same, with the prior at another strength than the default."""
+    if candidates.prior is None or strength == STRENGTH:
+        return candidates
+    return Candidates(candidates.features, candidates.counts, candidates.boxes, prior=candidates.prior * (strength / STRENGTH))
+
+
+def fitted(method: str, C: float, candidates: Candidates, images: ImageSet) -> ExclusiveDetector:
+    made = detector(method, C)
+    return supervised(made, candidates, images) if method == SUPERVISED else made.fit(candidates, images.table)
+
+
+def log_loss(parts: Sequence[tuple[Tensor, Tensor]]) -> float:
+    """−log likelihood of held-out labels under softmax(a·s), s the best score of each class in an image, a the scale that is best for all.
+
+    Labels count as Platt has it, a class of m images with 1 − 1/(m + 2): where all labels are right, margins that differ little are better.
+    """
+    scores, y = (torch.cat(each).double() for each in zip(*parts, strict=True))
+    n_classes = scores.shape[1]
+    wrong = n_classes / (n_classes - 1) / (len(y) / n_classes + 2)  # of which torch gives the right class 1/K
+
+    def mean(log_scale: float) -> float:
+        return float(cross_entropy(math.exp(log_scale) * scores, y.long(), label_smoothing=wrong))
+
+    return float(minimize_scalar(mean, bounds=(-8, 8), method="bounded").fun)
+
+
+class Inner:
+    """Divisions of the training part, on which settings are compared by the labels of what is held back."""
+
+    def __init__(self, candidates: Candidates, images: ImageSet):
+        folds = StratifiedKFold(INNER, shuffle=True, random_state=0).split(images.y, images.y)
+        index = [tuple(map(torch.from_numpy, fold)) for fold in folds]
+        self.parts = [[(candidates.subset(part), images.subset(part)) for part in fold] for fold in index]
+        self.known: dict[float, list[Candidates]] = {}
+
+    def log_loss(self, method: str, C: float, strength: float) -> float:
+        if strength not in self.known:
+            self.known = {strength: [stronger(fold[0][0], strength) for fold in self.parts]}
+        found = []
+        for own, ((_, images), (others, held_out)) in zip(self.known[strength], self.parts, strict=True):
+            w = fitted(method, C, own, images).coef_[:, :-1].float()
+            scores = others.features @ w.T
+            found.append((torch.stack([segment_max(column.contiguous(), others.counts) for column in scores.T], dim=1), held_out.y))
+        return log_loss(found)
+
+
+def chosen(
+    methods: Sequence[str], candidates: Candidates, images: ImageSet, Cs: Sequence[float], strengths: Sequence[float], bar: tqdm
+) -> dict[str, tuple[float, float]]:
+    """C and strength of each method: C at the strength nearest to the default, then the strength at that C."""
+    middle = min(strengths, key=lambda strength: abs(strength - STRENGTH))
+    if len(Cs) == len(strengths) == 1:
+        return dict.fromkeys(methods, (Cs[0], middle))
+    inner, losses = Inner(candidates, images), {method: {} for method in methods}
+
+    def of(method: str, C: float, strength: float) -> None:
+        bar.set_postfix_str(f"validation: {method}, C = {C:g}, strength {strength:g}")
+        if (C, strength) not in losses[method]:
+            losses[method][C, strength] = inner.log_loss(method, C, strength)
+
+    for method in methods:
+        for C in Cs:
+            of(method, C, middle)
+    best = {method: min(found, key=found.__getitem__)[0] for method, found in losses.items()}
+    for strength in strengths:
+        for method in methods:
+            of(method, best[method], strength)
+    return {method: min(found, key=found.__getitem__) for method, found in losses.items()}
+
+
+class Table:
+    """Rows by name and division, kept in a file."""
+
+    def __init__(self, path: Path, settings: dict):
+        self.path, self.settings = path, settings
+        mine = [row for row in recorded(path) if row["settings"] == json.loads(json.dumps(settings))]
+        self.rows: dict[tuple[str, int], Row] = {(row["name"], row["division"]): row["values"] for row in mine}
+
+    def add(self, name: str, division: int, values: Row) -> None:
+        self.rows[name, division] = values
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"settings": self.settings, "name": name, "division": division, "values": values}) + "\n")
+        tqdm.write(line(f"division {division}: {name}", [values]))
+
+    def of(self, name: str) -> list[Row]:
+        return [values for (own, _), values in sorted(self.rows.items(), key=lambda item: item[0][1]) if own == name]
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for name, _ in self.rows))
+
+
+def line(name: str, values: Sequence[Row]) -> str:
     def of(key: str) -> str:
         found = [100 * value[key] for value in values if key in value]
-        return f"{np.mean(found):6.1f} ± {np.std(found, ddof=1) if len(found) > 1 else 0:4.1f}" if found else " " * 13
+        spread = f" ± {np.std(found, ddof=1):4.1f}" if len(found) > 1 else ""
+        return f"{f'{np.mean(found):.1f}{spread}' if found else '':>14s}"
 
-    seconds = [value["seconds"] for value in values if "seconds" in value]
-    return f"{name:28s} {of('corloc')}   {of('ap')}   {f'{np.mean(seconds):8.1f}' if seconds else ''}"
+    settings = ["/".join(f"{value[key]:g}" for key in ("C", "strength") if key in value) for value in values]
+    return f"{name:42s}{of('corloc')}{of('ap')}  {' '.join(settings)}".rstrip()
+
+
+def learn(table: Table, data: Photographs, fold: int, given: argparse.Namespace, bar: tqdm) -> None:
+    """The rows of one division that are not there yet."""
+    train, test = data.images.split(FRACTION, fold)
+    images, others = data.images.subset(train), data.images.subset(test)
+    plan = ABLATION if given.ablation else [(given.features, given.prior)]
+    prior_name, every, prior = None, data.candidates, None
+    for kind, name in plan:
+        suffix = f"{kind}, {name}, " if given.ablation else ""
+        methods = [method for method in given.methods if (suffix + method, fold) not in table.rows]
+        guesses = not given.ablation and ("centred_box", fold) not in table.rows
+        if not methods and not guesses:
+            bar.update()
+            continue
+        if name != prior_name:
+            bar.set_postfix_str(f"prior: {name}")
+            prior, prior_name = data.prior(name, train), name
+            every = data.with_prior(prior)
+        candidates = described(every, kind, data.images, data.candidates.n_features, data.network.scale)
+        own, out = candidates.subset(train), candidates.subset(test)
+        if guesses:
+            bar.set_postfix_str("baselines")
+            for guess, value in baselines(out, others, prior=prior).items():
+                table.add(guess, fold, {"corloc": value})
+        strengths = given.strength if prior is not None else [STRENGTH]
+        settings = chosen(methods, own, images, given.C, strengths, bar)
+        for method in methods:
+            C, strength = settings[method]
+            bar.set_postfix_str(f"{suffix}{method}")
+            measures = measure(fitted(method, C, stronger(own, strength), images), out, others)
+            kept = {key: measures[key] for key in ("corloc", "ap", "recall")}
+            table.add(suffix + method, fold, kept | {"C": C, "strength": strength})
+        bar.update()
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("data")
+    asked.add_argument("data", help="mammals, photos, voc_action, or a folder")
     asked.add_argument("--prior", default="photographs", choices=sorted(PRIORS))
+    asked.add_argument("--features", default="ring", choices=FEATURES)
+    asked.add_argument("--C", type=float, nargs="+", default=[0.3, 1.0, 3.0, 10.0, 30.0, 100.0], help="tried; one value is taken as it is")
+    asked.add_argument("--strength", type=float, nargs="+", default=[STRENGTH], help="of the prior, tried")
     asked.add_argument("--divisions", type=int, default=5)
     asked.add_argument("--cache", type=Path, default=Path("logs/cache"))
-    asked.add_argument("--ablation", action="store_true")
-    asked.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    asked.add_argument("--ablation", action="store_true", help="LSVM and DISC with each prior and feature option; --prior is ignored")
+    asked.add_argument("--methods", nargs="+", choices=[*METHODS, SUPERVISED])
     given = asked.parse_args()
+    given.methods = given.methods or (["LSVM", "DISC"] if given.ablation else [*METHODS, SUPERVISED])
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore", ConvergenceWarning)
     data = Photographs(given.data, given.cache)
-    print(f"{given.data}: {len(data.images)} photographs, C = {C:g}, {given.divisions} divisions; CorLoc %, AP %, CPU s per training")
-    table: dict[str, list[dict[str, float]]] = {}
-    for fold in range(given.divisions):
-        if given.ablation:
-            for name, (contrast, columns, priors) in ABLATION.items():
-                train, test = data.division(fold, contrast, columns, data.prior(priors))
-                for method in ("LSVM", "DISC"):
-                    table.setdefault(f"{name}, {method}", []).append(learned(method, train, test))
-                    print(line(f"division {fold}: {name}, {method}", table[f"{name}, {method}"][-1:]), flush=True)
-            continue
-        prior = data.prior(PRIORS[given.prior])
-        train, test = data.division(fold, "ring", 0.0, prior)
-        for name, value in baselines(test.candidates, test.items, prior=prior).items():
-            table.setdefault(name, []).append({"corloc": value})
-        for method in given.methods:
-            table.setdefault(method, []).append(learned(method, train, test))
-        bound = supervised(detector("DISC"), train.candidates, train.items)
-        table.setdefault("supervised bound", []).append(measure(bound, test.candidates, test.items))
-        for name, values in table.items():
-            print(line(f"division {fold}: {name}", values[-1:]), flush=True)
-    print(f"\n{'mean ± std over divisions':28s} {'CorLoc':>13s}   {'AP@0.5':>13s}   {'CPU s':>8s}")
-    for name, values in table.items():
+    divisions = given.divisions if data.images.division is None else 1
+    settings = {key: getattr(given, key) for key in ("data", "C", "strength", "ablation")}
+    settings |= {} if given.ablation else {"prior": given.prior, "features": given.features}
+    table = Table(given.cache / "photographs.jsonl", settings)
+    with tqdm(total=divisions * (len(ABLATION) if given.ablation else 1), desc=given.data, unit="setting", smoothing=0) as bar:
+        for fold in range(divisions):
+            learn(table, data, fold, given, bar)
+    print(f"\n{', '.join(f'{key}={value}' for key, value in settings.items())}: {len(data.images)} photographs, {divisions} divisions")
+    print(f"{'mean ± std over divisions':42s}{'CorLoc %':>14s}{'AP@0.5 %':>14s}  C/strength of each division")
+    for name in table.names:
+        values = table.of(name)[:divisions]
         print(line(name, values))
-        record(name=name, data=given.data, prior=given.prior, corloc=[v["corloc"] for v in values], ap=[v.get("ap") for v in values])
-    if not given.ablation and given.divisions > 1 and "DISC" in table:
-        for other in [name for name in table if name not in ("DISC", "supervised bound")]:
-            own, theirs = ([value["corloc"] for value in table[name]] for name in ("DISC", other))
-            if own != theirs:
-                gain, p = 100 * (np.mean(own) - np.mean(theirs)), ttest_rel(own, theirs).pvalue
-                print(f"DISC against {other}: {gain:+.1f} points of CorLoc, p = {p:.3f}")
+        record(name=name, **settings, **{key: [v.get(key) for v in values] for key in ("corloc", "ap")})
+    if divisions > 1 and not given.ablation and "DISC" in table.names:
+        for other in (name for name in table.names if name != "DISC"):
+            for key in ("corloc", "ap"):
+                own, theirs = (np.array([row[key] for row in table.of(name)[:divisions] if key in row]) for name in ("DISC", other))
+                if len(own) == len(theirs):
+                    test = paired_test(own, theirs, test_share=1 - FRACTION)
+                    p = "" if test.p is None else f", p = {test.p:.3f}, corrected for shared images {test.corrected:.3f}"
+                    print(f"DISC against {other}: {100 * test.difference:+.1f} points of {key}{p}")
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ class Reproduce:
     data: Any = None
     proposals: Any = None
     features: Any = None
+    prior: Any = None
     paper: Any = None
     paths: Paths = field(default_factory=Paths)
     extras: Extras = field(default_factory=Extras)

@@ -10,19 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from lvmdc.cli import errors
 from lvmdc.cli.config import checked
-from lvmdc.lightning.data import LatentDataModule
+from lvmdc.cli.report import supervision
+from lvmdc.lightning.data import FRACTION, LatentDataModule
 from lvmdc.reporting.record import write_record
 from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.protocol import Method, Protocol, Run, check_divisions, describe_plan, plan_runs
 from lvmdc.reproduction.report import Report, publish
 from lvmdc.reproduction.results import Paper
 from lvmdc.reproduction.runner import Store, code_digest, do_runs
-from lvmdc.vision.features.build import build_candidates
 from lvmdc.vision.metrics import recall
 
 log = logging.getLogger(__name__)
@@ -40,14 +41,14 @@ def reproduce(cfg: DictConfig) -> Report:
     check_rest(cfg, protocol)
     folder, store = Path(cfg.out), Store(cfg.out)
     data: LatentDataModule = instantiate(cfg.data, _convert_="all")
-    candidates = build_candidates(data.images, data.proposals, data.features, data.cache_dir, data.progress, data.prior)
-    problem = Problem.of(data.images, candidates)
-    runs = plan_runs(protocol, problem.key)
+    problems = problems_by_fold(data, protocol.folds)
+    problem, keys = problems[0], [each.key for each in problems]
+    runs = plan_runs(protocol, keys)
     check_divisions({run.division for run in runs}, problem.y, problem.groups)
     about = describe(data, problem, str(cfg.data.images._target_).rpartition(".")[2])
     log.info("%s\n%s\n%s", cfg.title, about, describe_plan(protocol, runs))
-    if cfg.run:
-        do_missing(cfg, runs, problem, store)
+    for key in dict.fromkeys(keys) if cfg.run else ():
+        do_missing(cfg, [run for run in runs if run.data == key], problems[keys.index(key)], store)
     names = [method.name for method in protocol.methods]
     compare, against = (cfg.compare if cfg.compare in names else None), [name for name in cfg.against if name in names]
     results = [(run, store.read(run)) for run in runs]
@@ -70,6 +71,14 @@ def reproduce(cfg: DictConfig) -> Report:
             raise ValueError(f"publish needs all {len(runs)} runs, but {missing} of them are not done")
         log.info("published %s", publish(cfg.publish, cfg.name, report.section(), (folder / f"{cfg.name}.png").read_bytes()))
     return report
+
+
+def problems_by_fold(data: LatentDataModule, folds: int) -> list[Problem]:
+    """The samples of each fold: the same for all, unless a prior learns from the training images."""
+    if not data.learns_prior:
+        return [Problem.of(data.images, data.of_images(torch.arange(0)).candidates)] * folds
+    train = (data.images.split(FRACTION if data.fraction is None else data.fraction, fold, data.split_seed)[0] for fold in range(folds))
+    return [Problem.of(data.images, data.of_images(part).candidates) for part in train]
 
 
 def do_missing(cfg: DictConfig, runs: Sequence[Run], problem: Problem, store: Store) -> None:
@@ -195,6 +204,7 @@ def describe(data: LatentDataModule, problem: Problem, source: str) -> str:
         f"Data: {source} ({where}), {len(problem)} images of {len(data.classes)} classes, {int(counts.min())} to {int(counts.max())}"
         f" candidates of {c.n_features} features per image, {float(counts.double().mean()):.1f} on average;"
         f" {100 * recall(c, problem.truth):.1f} % of the images have one that overlaps the annotated box by half."
+        f" Supervision: {supervision(data)}."
     )
 
 

@@ -245,7 +245,7 @@ class LatentDataModule(pl.LightningDataModule):
             return
         train, held_out, test = self._parts()
         direct = self.samples
-        every = self._of_images(train) if direct is None else Samples(direct, direct.candidates(), direct.y, direct.h)
+        every = self.of_images(train) if direct is None else Samples(direct, direct.candidates(), direct.y, direct.h)
         if bool((shown := self.shown()).any()):
             every = replace(every, shown=shown)
         if self.kernel_map is not None:
@@ -317,13 +317,18 @@ class LatentDataModule(pl.LightningDataModule):
     def _mapped(self, samples: Samples) -> Samples:
         return samples if self.kernel_map is None else replace(samples, candidates=self.kernel_map(samples.candidates))
 
-    def _of_images(self, train: Tensor) -> Samples:
-        """From the cache, where it has them. A prior that is not fixed is fitted on the images `train`, and its boxes are added."""
+    @property
+    def learns_prior(self) -> bool:
+        """Whether the candidates depend on which images train: through a prior that learns from them, or adds boxes or columns."""
+        return self.prior is not None and not (self.prior.fixed and self.prior_columns == 0)
+
+    def of_images(self, train: Tensor) -> Samples:
+        """All images, with candidates from the cache where it has them. A prior that is not fixed is fitted on the images `train`, and its
+        boxes are added."""
         images, prior, began = self.images, self.prior, time.perf_counter()
-        fixed = prior is None or (prior.fixed and self.prior_columns == 0)
         parts = (images, self.proposals, self.features, self.cache_dir, self.progress)
-        candidates = build_candidates(*parts, prior if fixed else None)
-        if prior is not None and not fixed:
+        candidates = build_candidates(*parts, None if self.learns_prior else prior)
+        if prior is not None and self.learns_prior:
             prior.fit(TrainingImages(images, train.tolist(), self.progress))
             candidates = with_prior(images, candidates, self.features, prior, self.prior_columns, self.progress)
         log.info("proposals: %.1f boxes per image%s", candidates.n_candidates / len(candidates), self._reach(candidates))

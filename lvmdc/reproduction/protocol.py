@@ -265,8 +265,9 @@ class Protocol:
                 raise ValueError(f"losses.{name} must make a loss, as configs/loss does, but it does not: {error}") from None
 
 
-def plan_runs(protocol: Protocol, data: str) -> list[Run]:
-    """Every run of the protocol on data of that content key: by loss and method, first those of the folds, then the inner ones.
+def plan_runs(protocol: Protocol, data: str | Sequence[str]) -> list[Run]:
+    """Every run of the protocol on data of that content key, or of one key for each fold: by loss and method, first those of the folds,
+    then the inner ones.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> protocol = Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=5, inner_folds=2)
@@ -279,11 +280,12 @@ def plan_runs(protocol: Protocol, data: str) -> list[Run]:
         text = json.dumps(dict(spec), sort_keys=True)
         for method in protocol.methods:
             for division in _divisions(protocol):
+                key = data if isinstance(data, str) else data[division.fold]
                 fixed = dict(method.settings) | ({} if division.inner is None else dict(protocol.inner_settings))
                 fixed["seed"] = protocol.seed + SEED_STEP * division.fold
                 for point in method.points():
                     settings = tuple(sorted(_once(fixed | dict(point)).items()))
-                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, data))
+                    runs.append(Run(method.name, method.learner, loss, text, settings, point, division, key))
     return runs
 
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from PIL import Image
@@ -14,8 +15,13 @@ from processes import Script
 
 from lvmdc.cli.config import checked
 from lvmdc.cli.errors import explain
-from lvmdc.cli.reproduce import RunsFailed, quoted, reproduce
-from lvmdc.reproduction import report, runner
+from lvmdc.cli.reproduce import RunsFailed, problems_by_fold, quoted, reproduce
+from lvmdc.lightning import LatentDataModule
+from lvmdc.priors import Prior
+from lvmdc.reproduction import Method, Protocol, plan_runs, report, runner
+from lvmdc.vision.datasets import cluttered_digits
+from lvmdc.vision.features import HOG
+from lvmdc.vision.proposals import WindowGrid
 
 ROOT = Path(__file__).resolve().parents[2]
 MAMMALS = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals" / "hog.npz"
@@ -227,3 +233,43 @@ def test_one_fold_of_figure_1_gives_the_losses_known_for_it(config, tmp_path):
     assert found["overlap"]["corloc"] >= 0.8
     assert "271 images of 6 classes, 1 to 345 candidates of 1488 features" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "figure_1.png").stat().st_size > 0
+
+
+class SeenPrior(Prior):
+    """Remembers the images that it was fitted on; its weights depend on them."""
+
+    fixed = False
+
+    def __init__(self):
+        self.seen = []
+
+    def fit(self, images):
+        self.seen.append({hash(image.tobytes()) for image in images})
+        return self
+
+    def log_weights(self, image, boxes):
+        return torch.full((len(boxes),), float(hash(image.tobytes()) in self.seen[-1]))
+
+    def settings(self):
+        return {}
+
+
+def test_a_prior_that_learns_is_fitted_on_the_training_images_of_each_fold():
+    images, prior = cluttered_digits(per_class=4), SeenPrior()
+    data = LatentDataModule(images, WindowGrid(), HOG(), prior=prior, progress=False)
+    problems = problems_by_fold(data, 2)
+    parts = [images.split(0.6, fold)[0].tolist() for fold in range(2)]
+    assert prior.seen == [{hash(images.image(i).tobytes()) for i in part} for part in parts]
+    for problem, part in zip(problems, parts, strict=True):
+        seen = problem.candidates.prior[problem.candidates.offsets]
+        assert seen.nonzero().flatten().tolist() == part
+    keys = [problem.key for problem in problems]
+    planned = Protocol([Method("LSVM", "lvmdc.LSVM", {}, {"C": [1.0]})], {"overlap": {"_target_": "lvmdc.OverlapLoss"}}, folds=2)
+    assert {(run.division.fold, run.data) for run in plan_runs(planned, keys)} == set(enumerate(keys))
+    assert keys[0] != keys[1]
+
+
+def test_samples_without_a_prior_that_learns_are_those_of_all_folds():
+    data = LatentDataModule(cluttered_digits(per_class=2), WindowGrid(), HOG(), progress=False)
+    first, second = problems_by_fold(data, 2)
+    assert first is second

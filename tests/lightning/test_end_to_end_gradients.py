@@ -43,7 +43,7 @@ def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, the
     rng = np.random.default_rng(1)
     images = ImageSet([rng.integers(0, 256, (16, 16, 3), dtype=np.uint8) for _ in range(2)], ["a", "b"], [0, 1])
     data = LatentDataModule(images, WindowGrid(size=(8, 8), stride=4), Learned(), fraction=0.5, progress=False)
-    samples = data._of_images(torch.arange(2)).subset(torch.tensor([0, 1]))
+    samples = data.of_images(torch.arange(2)).subset(torch.tensor([0, 1]))
     network = Tiny(channels, theta_grid=theta_grid).train()
     given = learner(**SETTINGS) if learner is not DISC else DISC(theta_bound=theta_bound, **SETTINGS)
     w, theta = (torch.randn(2, d, dtype=torch.float64) / 8 for d in (channels, channels * (theta_grid or 1) ** 2))

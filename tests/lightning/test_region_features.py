@@ -71,7 +71,7 @@ def samples_of(count=3):
     rng = np.random.default_rng(0)
     arrays = [rng.integers(0, 256, (24 + 8 * i, 32, 3), dtype=np.uint8) for i in range(count)]
     data = LatentDataModule(ImageSet(arrays, ["a"], [0] * count), WindowGrid(size=(16, 16), stride=8), Learned(), progress=False)
-    return data._of_images(torch.arange(1))
+    return data.of_images(torch.arange(1))
 
 
 @pytest.mark.parametrize("augmentation", [None, Augmentation(1.0, (1, 1), 0), Augmentation()])
