@@ -12,7 +12,6 @@ fitted on the training images. Finished rows are kept in CACHE/photographs.jsonl
 
 import argparse
 import json
-import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -22,14 +21,13 @@ from typing import ClassVar
 import numpy as np
 import torch
 from record import record, recorded
-from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, OverlapLoss
+from lvmdc.learners.prior_strength import label_loss
 from lvmdc.priors import CentredBoxPrior, CommonObjectPrior, ProductPrior, SaliencyPrior
 from lvmdc.priors.object_box import STRENGTH, ObjectBoxPrior
 from lvmdc.reproduction import paired_test
@@ -149,29 +147,12 @@ def described(candidates: Candidates, kind: str, images: ImageSet, width: int, s
 
 def stronger(candidates: Candidates, strength: float) -> Candidates:
     """The same, with the prior at another strength than the default."""
-    if candidates.prior is None or strength == STRENGTH:
-        return candidates
-    return Candidates(candidates.features, candidates.counts, candidates.boxes, prior=candidates.prior * (strength / STRENGTH))
+    return candidates if candidates.prior is None else candidates.with_prior(candidates.prior, strength / STRENGTH)
 
 
 def fitted(method: str, C: float, candidates: Candidates, images: ImageSet) -> ExclusiveDetector:
     made = detector(method, C)
     return supervised(made, candidates, images) if method == SUPERVISED else made.fit(candidates, images.table)
-
-
-def log_loss(parts: Sequence[tuple[Tensor, Tensor]]) -> float:
-    """−log likelihood of held-out labels under softmax(a·s), s the best score of each class in an image, a the scale that is best for all.
-
-    Labels count as Platt has it, a class of m images with 1 − 1/(m + 2): where all labels are right, margins that differ little are better.
-    """
-    scores, y = (torch.cat(each).double() for each in zip(*parts, strict=True))
-    n_classes = scores.shape[1]
-    wrong = n_classes / (n_classes - 1) / (len(y) / n_classes + 2)  # of which torch gives the right class 1/K
-
-    def mean(log_scale: float) -> float:
-        return float(cross_entropy(math.exp(log_scale) * scores, y.long(), label_smoothing=wrong))
-
-    return float(minimize_scalar(mean, bounds=(-8, 8), method="bounded").fun)
 
 
 class Inner:
@@ -191,7 +172,7 @@ class Inner:
             w = fitted(method, C, own, images).coef_[:, :-1].float()
             scores = others.features @ w.T
             found.append((torch.stack([segment_max(column.contiguous(), others.counts) for column in scores.T], dim=1), held_out.y))
-        return log_loss(found)
+        return label_loss(*(torch.cat(each) for each in zip(*found, strict=True)))
 
 
 def chosen(

@@ -14,7 +14,7 @@ from lvmdc.learners.base import LatentLearner
 from lvmdc.segments import segment_max
 
 STRENGTHS = (0.0, 0.3, 1.0, 3.0)  # of the strength that the prior has by itself
-SCALES = (-6.0, 6.0)  # log of the scales of scores among which the likelihood is maximised
+SCALES = (-8.0, 8.0)  # log of the scales of scores among which the likelihood is maximised
 
 
 def strength_losses(
@@ -29,8 +29,7 @@ def strength_losses(
     """−log likelihood of held-out labels, the mean over the samples, with the prior of the candidates times each of the strengths.
 
     The samples are divided into `folds` parts by class; copies of the learner are trained on all parts but one, and score the samples of
-    that one. P(y | x) ∝ exp(a max_h w·Ψ(x, y, h)), with the scale a that makes all labels together most likely. No true h is used but
-    what `h` gives for training.
+    that one. P(y | x) ∝ exp(a max_h w·Ψ(x, y, h)), see `label_loss`. No true h is used but what `h` gives for training.
 
     >>> from lvmdc import LSVM
     >>> c = Candidates(torch.eye(2).repeat(6, 1)[:6], [1] * 6, prior=torch.zeros(6))
@@ -59,7 +58,7 @@ def strength_losses(
                 fitted.fit(own.with_prior(own.prior, strength), labels[others], None if known is None else known[others])
                 scores[held_out] = _best(fitted, candidates.subset(held_out))
                 bar.update()
-            losses[float(strength)] = _log_loss(scores, labels.cpu())
+            losses[float(strength)] = label_loss(scores, labels.cpu())
     return losses
 
 
@@ -70,7 +69,23 @@ def _best(fitted: LatentLearner, candidates: Candidates) -> Tensor:
     return torch.stack([segment_max(column.contiguous(), candidates.counts) for column in scores.T], dim=1).double().cpu()
 
 
-def _log_loss(scores: Tensor, y: Tensor) -> float:
+def label_loss(scores: Tensor, y: Tensor) -> float:
+    """−log likelihood of labels under softmax(a · scores), with the scale a that makes all of them together most likely.
+
+    Labels count as in Platt's calibration: a class of m samples with 1 − 1/(m + 2). Else, where all labels are right, a would have no end
+    and every loss would be 0; so that one is lower whose margins differ less from sample to sample.
+
+    >>> one, two = torch.tensor([[2.0, 0], [0, 2.0]]), torch.tensor([[3.0, 0], [0, 1.0]])
+    >>> label_loss(one, torch.tensor([0, 1])) < label_loss(two, torch.tensor([0, 1]))
+    True
+    """
     from scipy.optimize import minimize_scalar
 
-    return float(minimize_scalar(lambda a: float(cross_entropy(np.exp(a) * scores, y)), bounds=SCALES, method="bounded").fun)
+    n_classes = scores.shape[1]
+    wrong = n_classes / max(1, n_classes - 1) / (len(y) / n_classes + 2)  # of which cross_entropy leaves 1/K to the label
+    scores = scores.double()
+
+    def loss(log_scale: float) -> float:
+        return float(cross_entropy(np.exp(log_scale) * scores, y, label_smoothing=min(1.0, wrong)))
+
+    return float(minimize_scalar(loss, bounds=SCALES, method="bounded").fun)

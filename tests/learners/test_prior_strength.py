@@ -10,6 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from lvmdc import DISC, LSVM, Candidates
 from lvmdc.learners import strength_losses
+from lvmdc.learners.prior_strength import label_loss
 from lvmdc.losses import ZeroOneLoss
 
 
@@ -49,9 +50,16 @@ def test_the_loss_is_that_of_folds_and_a_scale_by_hand():
         fitted = clone(learner).fit(own.with_prior(own.prior, 0.5), y[others])
         for i in held_out.tolist():
             scores[i] = (c.features[6 * i : 6 * i + 6].double() @ fitted.coef_.double().T).amax(dim=0)
-    by_scale = [float(torch.nn.functional.cross_entropy(math.exp(a) * scores, y)) for a in np.linspace(-6, 6, 2000)]
+    soft = torch.where(torch.nn.functional.one_hot(y, 2) == 1, 11 / 12, 1 / 12).double()  # Platt's (m + 1)/(m + 2), m = 10 of each class
+    by_scale = [-float((soft * (math.exp(a) * scores).log_softmax(dim=1)).sum(dim=1).mean()) for a in np.linspace(-8, 8, 2000)]
     assert strength_losses(learner, c, y, strengths=[0.5])[0.5] == pytest.approx(min(by_scale), abs=1e-3)
     assert min(by_scale) <= math.log(2)
+
+
+def test_labels_that_are_all_right_do_not_make_all_strengths_equal():
+    scores, y = torch.tensor([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0]]), torch.tensor([0, 1, 0])
+    uneven = scores * torch.tensor([[1.0], [0.2], [2.0]])
+    assert 0.1 < label_loss(scores, y) < label_loss(uneven, y) - 0.01
 
 
 def test_known_h_trains_too():
