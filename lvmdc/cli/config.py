@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import logging
+import os
 import secrets
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ INSTALLED = Path(__file__).resolve().parents[1] / "configs"  # in a wheel
 CONFIGS = INSTALLED if INSTALLED.is_dir() else INSTALLED.parents[1] / "configs"  # in a clone
 # What an experiment may set for those of its methods and features that have it; the others leave it out.
 SHARED = {"method": ("J", "cccp"), "features": ("normalise", "longer_side", "contrast", "maps_dir")}
+RANKS = {"RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK"}  # by which launchers say which rank a process is
 KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
 SPECIAL = ("_target_", "_partial_", "_args_", "_convert_", "_recursive_")
 
@@ -258,6 +260,14 @@ def run_id() -> str:
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
 
 
+def _later_rank() -> bool:
+    if not RANKS & os.environ.keys():  # no need to import Lightning, which takes long and --help does not need
+        return False
+    from lvmdc.lightning.ranks import this_rank
+
+    return this_rank() > 0
+
+
 def run_dir(log_dir: str, task_name: str, ckpt_path: str | None) -> str:
     """A new run folder, or, where a checkpoint is resumed, the one that it came from. Only the first of several ranks writes to it: the
     others get a temporary one.
@@ -266,9 +276,7 @@ def run_dir(log_dir: str, task_name: str, ckpt_path: str | None) -> str:
     'logs/demo/runs/one'
     """
 
-    from lvmdc.lightning.ranks import this_rank  # Lightning takes long to import, and is not needed for --help
-
-    if this_rank() > 0:
+    if _later_rank():
         scratch = tempfile.mkdtemp(prefix="lvmdc_rank_")
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         return scratch
