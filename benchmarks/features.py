@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from lvmdc import Candidates, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.samples import split_by_class
-from lvmdc.vision.datasets.reading import read_image
+from lvmdc.vision.datasets.images import read_image
 from lvmdc.vision.features import Features
 
 BOTH = ["features=hog_cnn", "features@features.parts.hog=hog_mammals", "features@features.parts.cnn=cnn_roi"]

@@ -19,8 +19,7 @@ from lvmdc import Candidates, OverlapLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.samples import split_by_class
 from lvmdc.segments import segment_argmax
-from lvmdc.solvers.initial import starting_weights
-from lvmdc.solvers.likelihood_start import likelihood_posterior
+from lvmdc.solvers.initial import likelihood_posterior, starting_weights
 
 DIVISIONS, REPEATS = 3, 5
 

@@ -21,7 +21,7 @@ from lvmdc.storage import arrays as storage
 from lvmdc.storage import files
 from lvmdc.testing import random_candidates
 from lvmdc.vision.datasets import coco, coco_scenes
-from lvmdc.vision.datasets.reading import image_size, read_image
+from lvmdc.vision.datasets.images import image_size, read_image
 from lvmdc.vision.datasets.voc_annotation import read_objects
 
 

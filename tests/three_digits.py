@@ -12,7 +12,7 @@ from lvmdc.learners import ConvergenceWarning
 from lvmdc.lightning import LatentDataModule
 from lvmdc.vision.datasets.digits import cluttered_digits
 from lvmdc.vision.features.hog import HOG
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 FEATURES = HOG().n_features
 

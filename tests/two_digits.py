@@ -9,7 +9,7 @@ from lvmdc.learners import ConvergenceWarning
 from lvmdc.lightning import LatentDataModule
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import Learned, RegionNetwork
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 SETTINGS = {"loss": OverlapLoss(), "C": 3.0, "init": "central"}
 

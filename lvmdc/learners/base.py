@@ -23,8 +23,7 @@ from lvmdc.learners.state import BlockTraining, Ended
 from lvmdc.losses import Loss, ZeroOneLoss, check_loss
 from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.solvers.choice import CCCPKind, WSolver, current_cccp
-from lvmdc.solvers.initial import Init, most_probable, starting_weights
-from lvmdc.solvers.likelihood_start import likelihood_posterior
+from lvmdc.solvers.initial import Init, likelihood_posterior, most_probable, starting_weights
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound
 from lvmdc.storage.mapped import memory_budget
 

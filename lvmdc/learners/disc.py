@@ -24,8 +24,7 @@ from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import Objective, half_square
 from lvmdc.solvers.choice import CCCPKind, WSolver
 from lvmdc.solvers.initial import Init
-from lvmdc.solvers.lbfgs import lbfgs
-from lvmdc.solvers.log_linear import lengthen, log_linear_lbfgs
+from lvmdc.solvers.lbfgs import lbfgs, lengthen, log_linear_lbfgs
 from lvmdc.solvers.ssd import ssd
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound, with_known
 

@@ -14,7 +14,8 @@ from lvmdc.lightning.convergence import Plateau
 from lvmdc.lightning.minibatch import MiniBatchModule
 from lvmdc.lightning.networks import Network
 from lvmdc.lightning.optimizers import OptimizerFactory, SchedulerFactory, Steps
-from lvmdc.solvers.soft import SoftProblem, half_squares
+from lvmdc.objective import half_squares
+from lvmdc.solvers.soft import SoftProblem
 
 
 class AlternatingModule(MiniBatchModule):

@@ -14,7 +14,7 @@ from lvmdc.lightning.dual_steps import STEPS, DualSteps, held_posterior
 from lvmdc.lightning.minibatch import MiniBatchModule
 from lvmdc.lightning.optimizers import Steps, steps
 from lvmdc.objective import Objective
-from lvmdc.solvers.log_linear import log_linear_lbfgs
+from lvmdc.solvers.lbfgs import log_linear_lbfgs
 
 
 class DualModule(MiniBatchModule):

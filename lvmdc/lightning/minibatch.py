@@ -24,8 +24,7 @@ from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.lightning.networks import Network, made
 from lvmdc.lightning.optimizers import Steps
 from lvmdc.lightning.renamed import renamed_checkpoint
-from lvmdc.objective import Objective, slack
-from lvmdc.solvers.soft import half_squares
+from lvmdc.objective import Objective, half_squares, slack
 
 
 class MiniBatchModule(LatentModule):

@@ -10,8 +10,6 @@ from lvmdc.losses.expectation import ExpectedLoss
 from lvmdc.objective import half_squares
 from lvmdc.solvers.theta_block import with_known
 
-__all__ = ["SoftProblem", "half_squares"]
-
 
 class SoftProblem:
     """½‖w‖² + J/2 ‖θ‖² + C/n Σ_i D_i over w and θ, where the prediction is a distribution too, P_w(y, h | x) ∝ exp(score(y, h) / T):

@@ -7,7 +7,7 @@ from learners.problems import problem
 from lvmdc import DISC, ILSVM, LSVM, Candidates, OverlapLoss, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.samples import split_by_class
-from lvmdc.solvers.likelihood_start import likelihood_posterior
+from lvmdc.solvers.initial import likelihood_posterior
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import HOG, build_candidates
 from lvmdc.vision.proposals import WindowGrid

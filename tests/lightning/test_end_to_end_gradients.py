@@ -16,7 +16,7 @@ from lvmdc.lightning.region_features import RegionFeatures
 from lvmdc.losses import ExpectedLoss
 from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import Learned, RegionNetwork
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 
 class Tiny(RegionNetwork):

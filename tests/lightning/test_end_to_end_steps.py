@@ -13,7 +13,7 @@ from lvmdc.learners import ConvergenceWarning
 from lvmdc.lightning import EndToEndModule, LatentDataModule
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import Learned, RegionNetwork
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*", "ignore:.*in eval mode at the start.*"

@@ -12,7 +12,7 @@ from lvmdc import LSVM
 from lvmdc.lightning import AlternatingModule, EndToEndModule, ExactModule, LatentDataModule
 from lvmdc.vision.datasets import ImageSet, cluttered_digits
 from lvmdc.vision.features import HOG, Learned
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning:pytorch_lightning", "ignore:.*does not have many workers.*", "ignore:.*in eval mode at the start.*"

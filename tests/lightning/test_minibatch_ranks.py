@@ -21,7 +21,7 @@ from lvmdc.lightning.batches import TrainingSet
 from lvmdc.lightning.ranks import RanksStrategy
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import Learned, RegionNetwork
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lvmdc.learners.ConvergenceWarning")
 EPOCHS, BROKEN = 3, 2  # epochs of a training, and of one that another number of ranks goes on with

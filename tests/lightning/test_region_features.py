@@ -10,7 +10,7 @@ from lvmdc.lightning import region_features as module
 from lvmdc.lightning.region_features import Augmentation, RegionFeatures
 from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import Learned, RegionNetwork
-from lvmdc.vision.proposals.grid import WindowGrid
+from lvmdc.vision.proposals.base import WindowGrid
 
 BOXES = torch.tensor([[8.0, 0.0, 24.0, 16.0], [16.0, 8.0, 48.0, 40.0], [0.0, 0.0, 64.0, 48.0]])
 

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from lvmdc.reporting.figures import save_figure
-from lvmdc.reproduction.figure import draw_figure
+from lvmdc.reproduction.report import draw_figure
 
 PAPER = {"zero_one": {"LSVM": (64.82, 4.96), "DISC": (47.76, 2.53)}, "overlap": {"LSVM": (44.93, 1.84), "DISC": (42.27, 3.64)}}
 METHODS = ("LSVM", "ILSVM", "DISC", "Supervised")

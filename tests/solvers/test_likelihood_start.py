@@ -10,7 +10,7 @@ from learners.problems import SharedWeights, problem
 from lvmdc import Candidates
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.segments import segment_sum
-from lvmdc.solvers.likelihood_start import ENTROPY, ClassCoordinates, Coordinates, _Problem, likelihood_posterior
+from lvmdc.solvers.initial import ENTROPY, ClassCoordinates, Coordinates, _Problem, likelihood_posterior
 
 JOINTS = {"class blocks": ClassBlocks(3), "a joint map that lacks candidates": SharedWeights(3)}
 
@@ -111,7 +111,7 @@ def test_the_map_and_its_transpose_agree():
 
 
 def test_more_features_than_the_covariance_may_have_are_scaled_one_by_one(monkeypatch):
-    monkeypatch.setattr("lvmdc.solvers.likelihood_start.DENSE", 4)
+    monkeypatch.setattr("lvmdc.solvers.initial.DENSE", 4)
     p, known = setting(6)
     found = likelihood_posterior(p.candidates, p.y, ClassBlocks(3), known)
     moved = Candidates(1e4 * p.candidates.features, p.candidates.counts)

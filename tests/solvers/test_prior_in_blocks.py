@@ -12,8 +12,8 @@ from lvmdc.distributions import LogLinear
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss
 from lvmdc.solvers import PosteriorProblem, lbfgs, log_linear_lbfgs, ssd, subgradient
+from lvmdc.solvers.initial import ENTROPY, _Problem, likelihood_posterior
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior, posterior
-from lvmdc.solvers.likelihood_start import ENTROPY, _Problem, likelihood_posterior
 
 JOINTS = {"class blocks": ClassBlocks(3), "a joint map that lacks candidates": SharedWeights(3)}
 

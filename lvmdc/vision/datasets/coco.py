@@ -10,8 +10,7 @@ import torch
 
 from lvmdc.boxes import LabelledBoxes
 from lvmdc.storage.files import inside, read_json
-from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import image_size
+from lvmdc.vision.datasets.images import ImageSet, image_size
 
 log = logging.getLogger(__name__)
 Row = dict[str, Any]  # of one of the lists of a file

@@ -10,8 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lvmdc.storage.files import SUFFIXES
-from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import image_size, read_image
+from lvmdc.vision.datasets.images import ImageSet, image_size, read_image
 
 log = logging.getLogger(__name__)
 FEWEST = 2  # images of a class that `check_folder` asks for

@@ -12,8 +12,7 @@ import torch
 from tqdm import tqdm
 
 from lvmdc.boxes import LabelledBoxes
-from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import image_size
+from lvmdc.vision.datasets.images import ImageSet, image_size
 from lvmdc.vision.datasets.voc_annotation import VocObject, listed, read_objects, rows_of, voc_files
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,7 @@ from lvmdc.boxes import LabelledBoxes, suppressed
 from lvmdc.candidates import Candidates
 from lvmdc.reporting.drawing import png
 from lvmdc.storage.files import SafeNames, write_atomically
-from lvmdc.vision.datasets.images import ImageSet
-from lvmdc.vision.datasets.reading import image_size
+from lvmdc.vision.datasets.images import ImageSet, image_size
 from lvmdc.vision.detection.class_problem import as_table
 from lvmdc.vision.detection.detector import Detector
 

@@ -1,8 +1,7 @@
 """Proposals: the candidate boxes of an image."""
 
-from lvmdc.vision.proposals.base import Proposals
+from lvmdc.vision.proposals.base import Proposals, WindowGrid
 from lvmdc.vision.proposals.file import FileProposals, save_proposals
-from lvmdc.vision.proposals.grid import WindowGrid
 from lvmdc.vision.proposals.jitter import JitteredBoxes
 from lvmdc.vision.proposals.people import PeopleBoxes
 from lvmdc.vision.proposals.selective_search import SelectiveSearch

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lvmdc.vision.datasets.reading import image_size, read_image, to_rgb
+from lvmdc.vision.datasets.images import image_size, read_image, to_rgb
 
 RAMP = np.linspace(0, 255, 12).astype(np.uint8).reshape(3, 4)
 

@@ -11,7 +11,7 @@ from torchvision.ops import box_iou
 
 from lvmdc.candidates import Candidates
 from lvmdc.vision.datasets import ImageSet, voc_action
-from lvmdc.vision.datasets.reading import image_size
+from lvmdc.vision.datasets.images import image_size
 from lvmdc.vision.datasets.voc_annotation import read_objects
 from lvmdc.vision.metrics import recall
 from lvmdc.vision.proposals import PeopleBoxes, people
