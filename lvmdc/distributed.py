@@ -15,7 +15,6 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.nn.functional import all_reduce
 
 from lvmdc.arrays import ArrayLike, as_tensor, checked_counts
 from lvmdc.candidates import Candidates
@@ -184,8 +183,22 @@ def row_mean(values: Tensor) -> Tensor:
     """The mean of the values (m,) of all ranks, which all call it; differentiable in the values of every rank."""
     if ranks()[1] == 1:
         return values.mean()
-    found = all_reduce(torch.stack([values.sum(), values.new_tensor(float(len(values)))]))
+    found = _Sum.apply(torch.stack([values.sum(), values.new_tensor(float(len(values)))]))
     return found[0] / found[1]
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over all ranks. Each of them uses it, so that the derivative is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        found = values.detach().clone()
+        dist.all_reduce(found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _Sum.apply(grads[0])
 
 
 def from_first_rank(value: Any) -> Any:

@@ -160,8 +160,10 @@ def test_to_changes_precision_of_features_alone():
     assert {t.device.type for t in (meta.features, meta.counts, meta.boxes, meta.phi)} == {"meta"}
 
 
-def test_repr_says_how_much_there_is():
-    assert repr(with_phi([2, 1])) == "Candidates(2 samples, 3 candidates of 3 features, boxes, phi of 2, torch.float64, cpu)"
+def test_repr_says_how_much_there_is(device):
+    where = with_phi([2, 1]).device
+    assert where.type == device.type
+    assert repr(with_phi([2, 1])) == f"Candidates(2 samples, 3 candidates of 3 features, boxes, phi of 2, torch.float64, {where})"
 
 
 # ---- what it refuses ---------------------------------------------------------------------------------------------
@@ -290,7 +292,7 @@ def test_the_prior_goes_with_its_candidates(columns, tmp_path):
     assert torch.equal(c.select([1, 2, 0]).prior, c.prior[[1, 4, 5]])
     assert torch.equal(c.part(1, 3).prior, c.prior[2:])
     for same in (c.to("cpu"), c.detach(), c.for_phi()):
-        assert torch.equal(same.prior, c.prior)
+        assert torch.equal(same.prior.cpu(), c.prior.cpu())
     assert_same(Candidates.concat([c.subset([0]), c.subset([1, 2])]), c)
     c.save(tmp_path / "set.npz")
     for mmap in (False, True):

@@ -36,7 +36,12 @@ CASES = {
     "DISC": lambda **others: DISC(ZeroOneLoss(), J=0.01, **SETTINGS | STRICT | others),
     "DISC slack": lambda **others: DISC(OverlapLoss(), J=1.0, theta_bound="slack", **SETTINGS | STRICT | others),
     "DISC prior": lambda **others: DISC(OverlapLoss(), J=0.1, **SETTINGS | STRICT | others),
+    "LSVM n-slack": lambda **others: LSVM(OverlapLoss(), **SETTINGS | {"solver": "n_slack"} | others),
+    "LSVM eager": lambda **others: LSVM(LabelLoss(), **SETTINGS | {"solver": "n_slack", "cccp": "eager"} | others),
+    "DISC n-slack": lambda **others: DISC(OverlapLoss(), J=1.0, **SETTINGS | {"solver": "n_slack"} | others),
 }
+# Eager moves h* within an iteration; n-slack ends at any w within the gap, which θ then follows: their first iterations may differ.
+STEADY = [name for name in CASES if name not in ("LSVM eager", "DISC n-slack")]
 KNOWN = {"Supervised": slice(None), "DISC": slice(0, 9, 2)}  # samples whose h is given
 STARTS = ["random", "central", "uniform", "likelihood"]
 BEGUN = [*(("DISC", init) for init in STARTS), ("DISC prior", "likelihood"), ("DISC prior", "prior")]
@@ -109,7 +114,7 @@ def rank(index, folder):
     values = torch.arange(2.0 + index, dtype=torch.float64, requires_grad=True)
     row_mean(values.square()).square().backward()
     found["row_mean"] = values.grad
-    for model in (LSVM(), LSVM(solver="one_slack", cccp="self_paced"), EM(), DISC(solver="one_slack", theta_solver="ssd")):
+    for model in (LSVM(solver="frank_wolfe"), LSVM(cccp="self_paced"), EM(), DISC(theta_solver="ssd")):
         with pytest.raises(ValueError, match="over several ranks") as error:
             model.fit(c, y)
         found["refused"][str(model)] = str(error.value)
@@ -149,14 +154,14 @@ def test_two_ranks_learn_what_one_process_learns(ranks, name):
         assert_same_within_the_gap(found["learned"][name], alone)
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", STEADY)
 def test_the_first_iteration_of_two_ranks_is_that_of_one_process(ranks, name):
     alone = one_iteration(name)
     for found in ranks:
         assert_same_within_the_gap(found["state"][name], alone)
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", STEADY)
 def test_training_goes_on_over_another_number_of_ranks(ranks, name):
     resumed = CASES[name]()
     resumed.begin(*samples(name))
@@ -202,7 +207,7 @@ def test_both_ranks_end_with_the_same_numbers_and_one_process_confirms_them(rank
     assert all(done["decrease"] >= -1e-9 for done in state["history"])
 
 
-@pytest.mark.parametrize("name", ["LSVM", "LSVM overlap", "LSVM by row", "Supervised"])
+@pytest.mark.parametrize("name", ["LSVM", "LSVM overlap", "LSVM by row", "Supervised", "LSVM n-slack", "LSVM eager"])
 def test_two_ranks_end_at_the_optimum_of_their_last_convex_problem(ranks, name):
     state = ranks[0]["weak"][name]
     training = in_one_process(name, state)._training

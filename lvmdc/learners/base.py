@@ -260,9 +260,9 @@ class LatentLearner(Estimator, ABC):
         """Refuse what cannot be learned over several ranks: a rank may know no more of the others' samples than sums."""
         if not self.supports_ranks:
             raise ValueError(f"{type(self).__name__} learns in one process; over several ranks there are LSVM, ILSVM, DISC and Supervised")
-        if self.solver != "one_slack" or current_cccp(self.cccp) not in ("exact", "inexact"):
+        if self.solver not in ("n_slack", "one_slack") or current_cccp(self.cccp) == "self_paced":
             raise ValueError(
-                "learning over several ranks needs solver='one_slack' and cccp='exact' or 'inexact', whose cuts are sums over samples,"
+                "learning over several ranks needs solver='n_slack' or 'one_slack', and cccp='exact', 'inexact' or 'eager',"
                 f" but they are {self.solver!r} and {self.cccp!r}"
             )
 

@@ -262,7 +262,8 @@ class DISC(BlockLearner):
         model = self.model_.model if isinstance(self.model_, Within) else self.model_
         if isinstance(model, LogLinear):
             return model.theta.detach()
-        return torch.cat([torch.zeros(0), *(p.detach().flatten() for p in self.model_.parameters())])
+        parts = [p.detach().flatten() for p in self.model_.parameters()]
+        return torch.cat(parts) if parts else torch.zeros(0)
 
     def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:
         """(T,): P_θ(h | x, y) (5), which sums to one over each sample's candidates."""

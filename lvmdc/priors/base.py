@@ -28,13 +28,13 @@ class Prior(ABC):
     fixed: bool = True  # whether it learns nothing in `fit` and suggests no boxes, so that its weights can be cached with the candidates
 
     def __call__(self, image: Image.Image, boxes: Tensor) -> Tensor:
-        """(m,) log weights of the (m, 4) boxes x1, y1, x2, y2 in an RGB image, checked."""
+        """(m,) log weights of the (m, 4) boxes x1, y1, x2, y2 in an RGB image, checked; on the device of the boxes."""
         if boxes.dim() != 2 or boxes.shape[1] != 4:
             raise ValueError(f"boxes must have shape (m, 4), but they have shape {tuple(boxes.shape)}")
-        weights = self.log_weights(image, boxes)
+        weights = self.log_weights(image, boxes.cpu())  # images are on the CPU
         if weights.shape != (len(boxes),) or not bool(weights.isfinite().all()):
             raise ValueError(f"{self!r} must give {len(boxes)} finite log weights, but gave shape {tuple(weights.shape)} or infinite ones")
-        return weights
+        return weights.to(boxes.device)
 
     @property
     def name(self) -> str:

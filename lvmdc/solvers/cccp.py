@@ -171,7 +171,7 @@ class CCCP(LatentBlock):
         )
         point = solution.point if solution.beyond is None or not first else solution.beyond
         latents, after = self.value(point, losses)
-        same = self.new_C and distributed.highest(self.hinge.candidates, latents.differs(self.latents)) == 0
+        same = self.new_C and latents.differs(self.latents) == 0
         self.new_C = False
         if after <= before:
             self.point, self.latents = point, latents

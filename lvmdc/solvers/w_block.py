@@ -195,8 +195,10 @@ class ImputedLatents:
         return torch.zeros(c.n_candidates, dtype=torch.float64, device=c.device).index_fill(0, self.rows, 1.0)
 
     def differs(self, other: ImputedLatents) -> float:
-        """The share of samples whose h* is another; 1 if either is a mixture."""
-        return 1.0 if self.rows is None or other.rows is None else float(self.rows.ne(other.rows).double().mean())
+        """The share of all samples whose h* is another; 1 if either is a mixture."""
+        if self.rows is None or other.rows is None:
+            return 1.0
+        return float(distributed.mean(self.hinge.candidates, self.rows.ne(other.rows)))
 
     @cached_property
     def mean(self) -> Tensor:

@@ -107,8 +107,8 @@ def test_labelings_that_no_plane_needs_are_forgotten(both):
     solver.rebase(both.site_loss, mine)
     planes = solver.planes
     assert len(both.hinge.joint) <= int(planes.count.sum()) + len(both.y)
-    again = both.hinge.joint.vectors(both.chains, both.y[:0], torch.from_numpy(planes.row[planes.used]))[0]
-    assert torch.allclose(again, torch.from_numpy(planes.vectors[planes.vec[planes.used]]).to(again))  # numbers still mean what they meant
+    again = both.hinge.joint.vectors(both.chains, both.y[:0], torch.as_tensor(planes.row[planes.used]))[0]
+    assert torch.allclose(again, torch.as_tensor(planes.vectors[planes.vec[planes.used]]).to(again))  # numbers still mean what they meant
 
 
 @pytest.mark.parametrize("theta_bound", ["prediction", "slack"])

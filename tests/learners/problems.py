@@ -39,8 +39,8 @@ def problem(
     corner = rng.uniform(0, 4, size=(counts.sum(), 2))
     boxes = np.concatenate([corner, corner + rng.uniform(2, 6, size=corner.shape)], axis=1)
     own = rng.normal(size=(counts.sum(), phi)) if phi else None
-    candidates = Candidates(torch.from_numpy(x).to(dtype), counts, boxes, None if own is None else torch.from_numpy(own).to(dtype))
-    return Problem(candidates, torch.from_numpy(y), torch.from_numpy(h), K)
+    candidates = Candidates(torch.as_tensor(x).to(dtype), counts, boxes, None if own is None else torch.as_tensor(own).to(dtype))
+    return Problem(candidates, torch.as_tensor(y), torch.as_tensor(h), K)
 
 
 # ---- losses: the package's, and the same by definition ---------------------------------------------------------------
@@ -110,7 +110,7 @@ def delta_at(p: Problem, h: Tensor) -> Tensor:
 def random_posterior(p: Problem, seed: int) -> Tensor:
     """(T,): some probabilities."""
     draw = np.random.default_rng(seed).exponential(size=p.candidates.n_candidates)
-    return torch.from_numpy(np.concatenate([draw[p.of(i).start : p.of(i).stop] / draw[p.of(i)].sum() for i in range(len(p.y))]))
+    return torch.as_tensor(np.concatenate([draw[p.of(i).start : p.of(i).stop] / draw[p.of(i)].sum() for i in range(len(p.y))]))
 
 
 def random_h(p: Problem, seed: int) -> Tensor:

@@ -173,7 +173,7 @@ def test_one_sample_one_class_and_more_classes_than_seen(learner):
     model = learner(C=10.0, n_classes=4).fit(one, [1])
     assert model.coef_.shape == (4, 2)
     assert int(model.predict(one)[0]) == 1
-    assert model.predict_latent_proba(one, [3]).sum() == pytest.approx(1)
+    assert float(model.predict_latent_proba(one, [3]).sum()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -122,7 +122,7 @@ def test_em_maximises_the_weighted_likelihood(columns):
     gradient = [(objective(w + 1e-6 * e) - objective(w - 1e-6 * e)) / 2e-6 for e in np.eye(len(w))]
     assert np.abs(gradient).max() < 2e-3
     own = (scores(p, w) + added)[np.arange(len(added)), p.y[p.candidates.sample]]
-    e = torch.from_numpy(np.exp(own))
+    e = torch.as_tensor(np.exp(own))
     expected = e / segment_sum(e, p.candidates.counts)[p.candidates.sample]
     torch.testing.assert_close(model.predict_latent_proba(p.candidates, p.y), expected)
     plain = model.predict(p.candidates.with_prior(None))

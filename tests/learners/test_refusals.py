@@ -117,7 +117,7 @@ def test_supervised_without_h():
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_other_types_than_candidates(learner):
-    with pytest.raises(TypeError, match="Expected a Candidates object but got Tensor"):
+    with pytest.raises(TypeError, match=f"Expected a Candidates object but got {type(P.candidates.features).__name__}"):
         learner().fit(P.candidates.features, P.y)
     model = learner().fit(P.candidates, P.y)
     with pytest.raises(TypeError, match="Expected a Candidates object but got ndarray"):

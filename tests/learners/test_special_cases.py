@@ -172,7 +172,7 @@ def test_the_objective_is_11_by_its_definition(name, theta_bound):
     assert w.shape == (3, 4)
     assert theta.shape == (3, 3)
     belief = softmax_posterior(p, theta)
-    losses = expected_loss(name, p, torch.from_numpy(belief))
+    losses = expected_loss(name, p, torch.as_tensor(belief))
     diversity = self_diversity(name, p, belief).mean()
     by_hand = latent_svm_value(p, losses, w.ravel(), C) + J / 2 * (theta**2).sum() - C * beta * diversity
     assert model.objective_ == pytest.approx(by_hand, abs=1e-6)

@@ -26,7 +26,7 @@ TOL = 1e-6
 # β falls by a third an iteration from 0.5 to 0.1, and learning does not end before: every machine makes five iterations or more.
 LEAST = 5
 EXACT = [
-    *SAMPLES, "loss=zero_one", "method.J=0.1", f"method.tol={TOL}", "method.solver=one_slack",
+    *SAMPLES, "loss=zero_one", "method.J=0.1", f"method.tol={TOL}",
     "method.cccp=inexact", "method.init=uniform", "method.anneal=0.5", "method.beta=0.1",
 ]  # fmt: skip
 EPOCHS = 12
@@ -168,9 +168,9 @@ def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "needs solver='one_slack' and cccp='exact' or 'inexact'.* but they are 'n_slack' and 'exact'"),
+        (["method.solver=pegasos"], "needs solver='n_slack' or 'one_slack', and cccp=.* but they are 'pegasos' and 'exact'"),
         (["method=em"], "EM learns in one process"),
-        (["method.solver=one_slack", "method.theta_solver=ssd"], "theta_solver='lbfgs'"),
+        (["method.theta_solver=ssd"], "theta_solver='lbfgs'"),
         (["trainer.strategy.timeout=0"], "trainer.strategy.timeout must be positive"),
     ],
 )

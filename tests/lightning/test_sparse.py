@@ -66,11 +66,11 @@ def reference(norm):
 def learned(norm, epochs=120, batch=6):
     """The same by dual averaging, and its (11)."""
     features, y, h = problem()
-    candidates = Candidates(torch.from_numpy(features.reshape(-1, D)), [H] * N)
-    rows = candidates.rows(torch.from_numpy(h))
+    candidates = Candidates(torch.as_tensor(features.reshape(-1, D)), [H] * N)
+    rows = candidates.rows(torch.as_tensor(h))
     start = torch.zeros(N * H, dtype=torch.float64).index_fill(0, rows, 1.0)
     module = Untrained(Supervised(ZeroOneLoss(), C=C), norm=norm, warmup_epochs=0)
-    module.samples = TrainingSet(candidates, torch.from_numpy(y), ZeroOneLoss(), K, start, rows)
+    module.samples = TrainingSet(candidates, torch.as_tensor(y), ZeroOneLoss(), K, start, rows)
     module.weights = AveragedWeights(LinearPrediction(torch.zeros(K, D, dtype=torch.float64)), None, decay=8.0, sparse=True)
     module.optimizer, generator = module.make_optimizers()["p_w"]["optimizer"], torch.Generator().manual_seed(0)
     for _ in range(epochs):
@@ -122,13 +122,13 @@ def test_a_step_minimises_what_it_says(norm):
     optimizer, gamma, seen = DualAveraging([w], norm, gamma=2.0), 2.0, []
     for t in range(1, 5):
         seen.append(3 * rng.normal(size=(2, 2)))
-        w.grad = torch.from_numpy(seen[-1])
+        w.grad = torch.as_tensor(seen[-1])
         optimizer.step()
         mean = sum(s * g for s, g in enumerate(seen, 1)) / sum(range(1, t + 1))
 
         def bound(v, mean=mean, t=t):
-            v = torch.from_numpy(v.reshape(2, 2))
-            return float((torch.from_numpy(mean) * v).sum() + norm_value(norm, v) + gamma / (2 * t**0.5) * v.square().sum())
+            v = torch.as_tensor(v.reshape(2, 2))
+            return float((torch.as_tensor(mean) * v).sum() + norm_value(norm, v) + gamma / (2 * t**0.5) * v.square().sum())
 
         options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 20_000, "maxfev": 40_000}
         found = min((minimize(bound, s, method="Nelder-Mead", options=options) for s in (np.zeros(4), -mean.ravel())), key=lambda r: r.fun)
@@ -160,10 +160,10 @@ def test_a_gamma_that_is_not_positive_is_refused():
 @pytest.mark.parametrize("norm", ["l1", "group"])
 @pytest.mark.parametrize("step", [0.1, 1.0, 3.0])
 def test_the_proximal_step_is_the_minimum_of_its_definition(norm, step):
-    w = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3)))
+    w = torch.as_tensor(np.random.default_rng(0).normal(size=(2, 3)))
 
     def definition(v):
-        v = torch.from_numpy(v.reshape(w.shape))
+        v = torch.as_tensor(v.reshape(w.shape))
         return 0.5 * float((v - w).square().sum()) + step * float(norm_value(norm, v))
 
     # Neither norm is smooth: a search without derivatives, from several places.

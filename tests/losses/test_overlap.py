@@ -32,6 +32,7 @@ def test_candidates_without_boxes_are_refused():
             ask()
 
 
+@pytest.mark.needs(".numpy(), by which compiled loops read")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("counts", [[1], [3, 1, 2], [1500, 40]])  # one sample is longer than what is summed at a time
 def test_the_compiled_sums_are_those_over_pairs_of_boxes(counts, dtype):
@@ -43,6 +44,7 @@ def test_the_compiled_sums_are_those_over_pairs_of_boxes(counts, dtype):
     assert torch.allclose(expected_overlap_loss(c, p).double(), expected, atol=1e-6 if dtype == torch.float32 else 1e-12)
 
 
+@pytest.mark.needs(".numpy(), by which compiled loops read")
 def test_the_compiled_sums_can_be_differentiated_twice_and_are_none_of_a_box_with_itself():
     c = random_candidates([3, 2])
     p = random_weights(c).requires_grad_()
@@ -53,6 +55,7 @@ def test_the_compiled_sums_can_be_differentiated_twice_and_are_none_of_a_box_wit
         assert float(expected_overlap_loss(c, alone)[row]) == 0.0
 
 
+@pytest.mark.needs(".numpy(), by which compiled loops read")
 def test_the_compiled_sums_have_one_order_to_the_last_digit():
     c = random_candidates([1500], dtype=torch.float32)
     p = random_weights(c, dtype=torch.float32)

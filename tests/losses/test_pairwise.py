@@ -85,6 +85,7 @@ def forget_peak():
 
 
 @pytest.mark.slow
+@pytest.mark.needs("an allocator that gives memory back at once")
 def test_ten_thousand_candidates_stay_within_a_budget_of_64_megabytes():
     c = random_candidates([10_000], dtype=torch.float32)
     loss, p = Watched(), random_weights(c, dtype=torch.float32)

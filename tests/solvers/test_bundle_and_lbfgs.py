@@ -37,7 +37,7 @@ def by_scipy(problem_):
     space = problem_.space
 
     def value(w):
-        point = space.at(torch.from_numpy(w))
+        point = space.at(torch.as_tensor(w))
         return problem_.value(point), problem_.gradient(point).numpy()
 
     found = minimize(value, np.zeros(space.size), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10})
@@ -102,7 +102,7 @@ def test_the_gap_is_a_bound_where_the_passes_run_out():
 def test_they_never_end_above_where_they_started(seed):
     p = problem(seed)
     for ours, solve in ((hinge(p, 2.0, 2.0, random_h(p, seed)), bundle), (likelihood(p, 2.0), quasi_newton)):
-        start = ours.space.at(torch.from_numpy(np.random.default_rng(seed).normal(size=ours.space.size)))
+        start = ours.space.at(torch.as_tensor(np.random.default_rng(seed).normal(size=ours.space.size)))
         for tol in (1e9, 1.0, 0.01):
             assert solve(ours, start, tol).value <= ours.value(start)
 

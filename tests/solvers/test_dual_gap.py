@@ -78,6 +78,6 @@ def test_a_gap_far_below_the_rounding_of_the_features_is_reached(tmp_path, dtype
 @pytest.mark.parametrize("cccp", ["inexact", "eager"])
 def test_the_gap_on_the_mammals(cccp):
     with np.load(MAMMALS, allow_pickle=False) as file:
-        candidates, y = Candidates(file["features"].astype(np.float32), file["counts"]), torch.from_numpy(file["labels"])
+        candidates, y = Candidates(file["features"].astype(np.float32), file["counts"]), torch.as_tensor(file["labels"])
     train, _ = split_by_class(y, fold=0)
     check(candidates.subset(train), y[train], LabelLoss(), 10.0, cccp, 1e-3)

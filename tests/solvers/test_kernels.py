@@ -46,7 +46,7 @@ def test_h_star_is_the_first_that_is_as_good_as_the_best_and_the_same_in_both_im
     scores = rng.integers(-3, 4, size=(counts.sum(), 3)) + 1e-3 * rng.standard_normal((counts.sum(), 3))
     rows, value = own_maxima(scores, y, np.full(40, -1), starts, counts, tie)
     c = Candidates(torch.zeros(len(scores), 1), counts)
-    own = torch.from_numpy(scores).gather(1, torch.from_numpy(y)[c.sample, None])[:, 0]
+    own = torch.as_tensor(scores).gather(1, torch.as_tensor(y)[c.sample, None])[:, 0]
     assert segment_argmax(own, c.counts, tie).tolist() == rows.tolist()
     for i in range(40):
         here = scores[starts[i] : starts[i] + counts[i], y[i]].tolist()

@@ -91,7 +91,7 @@ def test_of_infinite_order_it_is_the_slack_of_the_latent_svm(seed):
     known = torch.where(torch.arange(9) % 3 == 0, p.candidates.offsets + p.h, -1)
     w = some_w(p, seed)
     table = ClassBlocks(3).scores(p.candidates, w)
-    losses = torch.from_numpy(expected_loss("label", p, delta_at(p, p.h)))
+    losses = torch.as_tensor(expected_loss("label", p, delta_at(p, p.h)))
     torch.testing.assert_close(make(p, math.inf, known).each(table), svm_slack(p.candidates, table, losses, p.y, known))
 
 

@@ -18,7 +18,7 @@ def setting(seed, joint=None, h=None, C=5.0):
     losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
     mean_psi = hinge.mean_psi(p.y, p.candidates.offsets + (random_h(p, seed) if h is None else h))
     rng = np.random.default_rng(seed)
-    start, end = (hinge.at(torch.from_numpy(s * rng.normal(size=hinge.size))) for s in (0.3, 3.0))
+    start, end = (hinge.at(torch.as_tensor(s * rng.normal(size=hinge.size))) for s in (0.3, 3.0))
     return hinge, losses, mean_psi, start, end
 
 

@@ -20,7 +20,7 @@ JOINTS = {"class blocks": ClassBlocks(3), "a joint map that lacks candidates": S
 
 def weights(p, columns=3, seed=5, strength=1.0):
     prior = np.random.default_rng(seed).normal(size=(p.candidates.n_candidates, columns))
-    return strength * torch.from_numpy(prior if columns > 1 else prior[:, 0])
+    return strength * torch.as_tensor(prior if columns > 1 else prior[:, 0])
 
 
 def with_prior(p, columns=3, strength=1.0):
@@ -38,9 +38,9 @@ def unknown(p):
 def block(p, name="overlap", theta_bound="prediction", theta=None):
     rng = np.random.default_rng(2)
     theta = rng.normal(size=(3, p.candidates.n_features)) if theta is None else theta
-    scores = torch.from_numpy(rng.normal(size=(p.candidates.n_candidates, 3)))
+    scores = torch.as_tensor(rng.normal(size=(p.candidates.n_candidates, 3)))
     bound = ExpectedLoss(LOSSES[name], p.candidates, p.y, 3)
-    return PosteriorProblem(LogLinear(torch.from_numpy(theta)), bound, scores, 0.3, 7.0, 0.4, theta_bound, unknown(p))
+    return PosteriorProblem(LogLinear(torch.as_tensor(theta)), bound, scores, 0.3, 7.0, 0.4, theta_bound, unknown(p))
 
 
 @pytest.mark.parametrize("name", ["zero_one", "overlap"])
@@ -110,7 +110,7 @@ def scaled_by_hand(p, joint):
             rows = [r for r in p.of(i) if there[r, k]]
             if rows:
                 found[rows, k] = prior[rows, k] - math.log(np.mean(np.exp(prior[rows, k])))
-    return torch.from_numpy(found)
+    return torch.as_tensor(found)
 
 
 @pytest.mark.parametrize("columns", [1, 3])

@@ -15,11 +15,11 @@ def block(p, name="overlap", theta_bound="prediction", seed=0, known=None, loss=
     """The θ block at a random w and θ, where nothing ties."""
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=(p.n_classes, p.candidates.for_phi().n_features)) if theta is None else theta
-    scores = torch.from_numpy(rng.normal(size=(p.candidates.n_candidates, p.n_classes)))
+    scores = torch.as_tensor(rng.normal(size=(p.candidates.n_candidates, p.n_classes)))
     scores[torch.arange(p.candidates.n_candidates), p.y[p.candidates.sample]] += 1  # else most predictions are wrong
     bound = ExpectedLoss(loss or LOSSES[name], p.candidates, p.y, p.n_classes)
     known = torch.full_like(p.y, -1) if known is None else known
-    return PosteriorProblem(LogLinear(torch.from_numpy(theta)), bound, scores, J, C, BETA, theta_bound, known)
+    return PosteriorProblem(LogLinear(torch.as_tensor(theta)), bound, scores, J, C, BETA, theta_bound, known)
 
 
 def by_covariance(p, name, prob: PosteriorProblem, i: int) -> np.ndarray:
@@ -30,7 +30,7 @@ def by_covariance(p, name, prob: PosteriorProblem, i: int) -> np.ndarray:
     boxes, q = p.candidates.boxes.double().numpy()[rows], belief[rows]
     table = prob.scores.numpy()
     if prob.theta_bound == "slack":
-        table = table + expected_loss(name, p, torch.from_numpy(belief))
+        table = table + expected_loss(name, p, torch.as_tensor(belief))
     _, h_hat, y_hat = max((table[r, k], h, k) for h, r in enumerate(rows) for k in range(p.n_classes))
     against = np.array([delta(name, boxes, y, g, y_hat, h_hat) for g in range(len(rows))])
     pairs = np.array([[delta(name, boxes, y, g, y, h) for h in range(len(rows))] for g in range(len(rows))])
@@ -138,7 +138,7 @@ def optimum_by_scipy(prob: PosteriorProblem) -> float:
 
     def value(v: np.ndarray) -> tuple[float, np.ndarray]:
         with torch.no_grad():
-            theta.copy_(torch.from_numpy(v).reshape(theta.shape))
+            theta.copy_(torch.as_tensor(v).reshape(theta.shape))
         f = prob.value()
         (g,) = torch.autograd.grad(f, prob.parameters)
         return float(f.detach()), g.numpy().ravel()

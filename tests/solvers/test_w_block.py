@@ -102,7 +102,7 @@ def test_it_never_ends_above_where_it_started(Solver, seed):
     hinge = StructuredHinge(p.candidates, p.y, ClassBlocks(3), C)
     losses = ExpectedLoss(LOSSES["overlap"], p.candidates, p.y, 3).expected_loss(random_posterior(p, seed))
     truth = ImputedLatents(hinge, rows=p.candidates.offsets + random_h(p, seed))
-    start = hinge.at(torch.from_numpy(np.random.default_rng(seed).normal(size=hinge.size)))
+    start = hinge.at(torch.as_tensor(np.random.default_rng(seed).normal(size=hinge.size)))
     for tol in (1e9, 10.0, 0.1):
         solution = Solver(hinge).solve(losses, truth, start, tol)
         assert solution.value <= hinge.convex_value(start, losses, truth.mean)
@@ -125,10 +125,10 @@ def test_shared_weights_and_latent_sets_that_depend_on_the_class(Solver, C):
     optimum, w = structural_svm(p, losses, h, C, shared_weights(p), lacks)
     hinge = StructuredHinge(p.candidates, p.y, joint, C)
     truth = ImputedLatents(hinge, rows=p.candidates.offsets + h)
-    solution = Solver(hinge).solve(torch.from_numpy(losses), truth, hinge.origin(), 1e-9)
+    solution = Solver(hinge).solve(torch.as_tensor(losses), truth, hinge.origin(), 1e-9)
     assert solution.value == pytest.approx(optimum, abs=1e-6)
     np.testing.assert_allclose(solution.point.w.numpy(), w, atol=2e-3)
-    assert bool((solution.point.scores == -torch.inf)[torch.from_numpy(lacks)].all())
+    assert bool((solution.point.scores == -torch.inf)[torch.as_tensor(lacks)].all())
 
 
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4])

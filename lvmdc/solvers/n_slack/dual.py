@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.inference import TIE
 from lvmdc.solvers.n_slack import kernels
 from lvmdc.solvers.n_slack.planes import MIXTURE, Planes
@@ -24,6 +25,7 @@ STEPS = 10  # pairwise steps for a sample at a visit
 # further than to this share of the gap that is asked for.
 SHARE, FLOOR = 1.0, 0.3
 MOST_SWEEPS = 30  # rounds over the known planes between two passes
+EXCHANGE = kernels.REST  # rounds that a rank makes before the ranks join their steps
 MOST_NEW = 10  # planes of a sample that a pass adds
 PATIENCE = 2  # passes without weight after which a plane is dropped
 
@@ -43,7 +45,8 @@ class NSlack(ConvexSolver):
     """max_α Σ α_ip l_ip − ½‖w‖² with w = Σ_i (C/n Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip), α ≥ 0, Σ_p α_ip = C/n.
 
     A plane p is a (y, h) of sample i, l_ip its expected loss.
-    Planes and weights outlive a call, so that the next (14), with another h* or another θ, starts nearly solved.
+    Planes and weights outlive a call, so that the next (14), with another h* or another θ, starts nearly solved. Over several ranks each
+    has the planes and weights of its own samples, and all have the same w.
 
     Args:
         max_iter: the most passes in one call.
@@ -114,7 +117,7 @@ class NSlack(ConvexSolver):
             self._planes.move(old, latents.rows.cpu().numpy())
         self.latents, self.expected_loss = latents, expected_loss
         self.losses = expected_loss.detach().cpu().numpy()
-        self.total = self.hinge.C / len(self._counts) * self.hinge.weights.cpu().numpy()
+        self.total = self.hinge.C / distributed.n_samples(self.hinge.candidates) * self.hinge.weights.cpu().numpy()
         p = self._planes
         p.loss[:] = self._look_up(self.losses, expected_loss)
         p.rescale(self.total)
@@ -122,7 +125,8 @@ class NSlack(ConvexSolver):
         if self.hinge.C > self._C:
             self._shorten(self._C / self.hinge.C)
         self._C = self.hinge.C
-        self.unseen = min(self.unseen, float(self.total.sum() * expected_loss.max()))
+        worst = distributed.highest(self.hinge.candidates, float(expected_loss.max()))
+        self.unseen = min(self.unseen, float(self._summed(self.total.sum())[0]) * worst)
 
     def _shorten(self, least: float) -> None:
         """After C grew: s·w with the best s in [least, 1]. A margin that was hard enough before need not grow with C.
@@ -133,8 +137,8 @@ class NSlack(ConvexSolver):
         if rows is None:
             return
         packed, samples = rows.cpu().numpy(), np.arange(len(self._counts))
-        at_latents = float(self.total @ self.losses[packed, self._y])
-        best = (float((p.alpha * p.loss)[p.used].sum()) - at_latents) / max(float(self.w @ self.w), 1e-300)
+        gain = self._summed((p.alpha * p.loss)[p.used].sum() - self.total @ self.losses[packed, self._y])
+        best = float(gain[0]) / max(float(self.w @ self.w), 1e-300)
         if best >= 1:
             return
         absent = np.flatnonzero(p.find(packed, self._y) < 0)
@@ -148,7 +152,12 @@ class NSlack(ConvexSolver):
     def dual(self) -> float:
         """Σ α_ip l_ip − ½‖w‖² of the current weights, a lower bound of (14)."""
         p = self.planes
-        return float((p.alpha * p.loss)[p.used].sum()) - 0.5 * float(self.w @ self.w)
+        return float(self._summed((p.alpha * p.loss)[p.used].sum())[0]) - 0.5 * float(self.w @ self.w)
+
+    def _summed(self, *values: float | np.ndarray) -> np.ndarray:
+        """Numbers, or vectors one after the other, summed over the ranks."""
+        local = torch.from_numpy(np.concatenate([np.atleast_1d(value) for value in values]).astype(np.float64))
+        return distributed.total(self.hinge.candidates, local).numpy()
 
     def _first_planes(self, latents: ImputedLatents) -> Planes:
         """h* of each sample, and the same h under every other class: known before any pass."""
@@ -183,11 +192,40 @@ class NSlack(ConvexSolver):
             goal: the gap that is asked for.
             share: to which share of what only unknown planes can give the known ones are solved first.
         """
-        p = self.planes
-        order = np.random.default_rng([self.seed, self.rounds]).permutation(len(self._counts))
-        work = self.w.reshape(p.n_blocks, -1).astype(p.gram.dtype)
-        self.rounds += kernels.sweeps(order, p.tables(work, self.total), STEPS, max(share * self.unseen, FLOOR * goal), MOST_SWEEPS)[0]
+        target = max(share * self.unseen, FLOOR * goal)
+        if self.hinge.candidates.shard is None:
+            self.rounds += self._sweep(self._work(), target, MOST_SWEEPS)[0]
+        else:
+            self._sweep_over_ranks(target)
         return self.examine()
+
+    def _work(self) -> np.ndarray:
+        """A copy of w as its blocks, in the precision of the compiled loops."""
+        return self.w.reshape(self.planes.n_blocks, -1).astype(self.planes.gram.dtype)
+
+    def _sweep(self, work: np.ndarray, target: float, rounds: int) -> tuple[int, float]:
+        """Rounds over the known planes of this rank, which move its weights, and w in `work`; how many, and the gap that is left."""
+        order = np.random.default_rng([self.seed, self.rounds]).permutation(len(self._counts))
+        return kernels.sweeps(order, self.planes.tables(work, self.total), STEPS, target, rounds)
+
+    def _sweep_over_ranks(self, target: float) -> None:
+        """Rounds over the known planes of all ranks at once. A rank does not see the steps of the others, so that the sum of all steps may
+        be too long: the ranks go the share of it at which the dual, a quadratic on the way, is highest. It never falls."""
+        p, enough = self.planes, target * len(self._counts) / distributed.n_samples(self.hinge.candidates)
+        for _ in range(0, MOST_SWEEPS, EXCHANGE):
+            before, work = p.alpha.copy(), self._work()
+            start = work.copy()
+            gap = self._sweep(work, enough, EXCHANGE)[1]
+            self.rounds += EXCHANGE
+            change = p.alpha - before
+            *moved, gain, gap = self._summed((work - start).ravel(), (change * p.loss)[p.used].sum(), gap)
+            along = np.array(moved)
+            share = (gain - self.w @ along) / max(along @ along, 1e-300)
+            share = min(max(share, 0.0), 1.0)
+            p.alpha[:] = before + share * change
+            self.w = self.w + share * along
+            if gap <= target or share == 0.0:
+                break
 
     def examine(self) -> Pass:
         """One pass over the features at the w that the weights give, which finds its exact gap and new planes."""
@@ -198,20 +236,16 @@ class NSlack(ConvexSolver):
         scores = point.scores.detach().cpu().numpy()
         value, where = kernels.class_maxima(scores, self.losses, self._starts, self._counts)
         planes = np.where(p.used, self._look_up(scores, point.scores) + p.loss, 0.0)
-        mixed, augmented = (p.alpha * planes).sum(axis=1), float(self.total @ value.max(axis=1))
+        mixed, half = (p.alpha * planes).sum(axis=1), 0.5 * float(w @ w)
         self.gaps = self.total * value.max(axis=1) - mixed
-        # What only the new planes can give.
-        known = np.where(p.used, planes, -np.inf).max(axis=1)
-        self.unseen = augmented - float(self.total @ np.where(self.total > 0, known, 0.0))
-        half = 0.5 * float(w @ w)
         rows, own = kernels.own_maxima(scores, self._y, self._known, self._starts, self._counts, TIE)
-        found = Pass(
-            point,
-            torch.from_numpy(rows).to(hinge.y.device),
-            half + augmented - float(self.total @ self.latents.of(point.scores).double().cpu().numpy()),
-            half + augmented - float(self.total @ own),
-            self.dual,
-        )
+        known = np.where(p.used, planes, -np.inf).max(axis=1)
+        at_latents = self.latents.of(point.scores).double().cpu().numpy()
+        each = value.max(axis=1), np.where(self.total > 0, known, 0.0), at_latents, own
+        augmented, seen, truth, highest = (float(one) for one in self._summed(*(self.total @ one for one in each)))
+        self.unseen = augmented - seen  # what only the new planes can give
+        where_best = torch.from_numpy(rows).to(hinge.y.device)
+        found = Pass(point, where_best, half + augmented - truth, half + augmented - highest, self.dual)
         p.drop_idle(PATIENCE)
         level = mixed / np.where(self.total > 0, self.total, 1.0)
         p.add_fitting(*kernels.missing(value, where, level, p.row, p.cls, p.count, self.total, MOST_NEW))
@@ -223,11 +257,13 @@ class NSlack(ConvexSolver):
     def state(self) -> dict[str, Any]:
         if self._planes is None:
             return {}
-        mixture = None if self.mixture is None else self.mixture.weights
+        c, mixture, truth = self.hinge.candidates, None, self.latents.rows
+        if self.mixture is not None:
+            mixture = distributed.gather(c, self.mixture.mixture, "candidates")
         return {
             "planes": self._planes.state(),
             "mixture": mixture,
-            "truth": self.latents.rows,
+            "truth": None if truth is None else distributed.gather(c, truth + distributed.first_row(c), "samples"),
             "rounds": self.rounds,
             "unseen": self.unseen,
         }
@@ -235,11 +271,14 @@ class NSlack(ConvexSolver):
     def load_state(self, state: dict[str, Any]) -> None:
         if not state:
             return
-        hinge, device = self.hinge, self.hinge.y.device
-        self.mixture = None if state["mixture"] is None else ImputedLatents(hinge, state["mixture"].to(device))
-        latents = self.mixture if state["truth"] is None else ImputedLatents(hinge, rows=state["truth"].to(device))
-        assert latents is not None
-        self.latents = latents
+        hinge, c, device = self.hinge, self.hinge.candidates, self.hinge.y.device
+        if state["mixture"] is not None:
+            self.mixture = ImputedLatents(hinge, distributed.own(c, state["mixture"].to(device), "candidates"))
+        if state["truth"] is None:
+            assert self.mixture is not None
+            self.latents = self.mixture
+        else:
+            self.latents = ImputedLatents(hinge, rows=distributed.own(c, state["truth"].to(device), "samples") - distributed.first_row(c))
         self._planes = Planes(hinge)
         self._planes.load_state(state["planes"], self.mixture)
         self.rounds, self.unseen = state["rounds"], state["unseen"]

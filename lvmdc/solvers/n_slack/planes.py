@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lvmdc import distributed
 from lvmdc.solvers.n_slack import kernels
 from lvmdc.solvers.w_block import ImputedLatents, StructuredHinge
 from lvmdc.storage.mapped import is_mapped, memory_budget, take
@@ -252,35 +253,42 @@ class Planes:
 
     def w(self, latents: ImputedLatents, total: np.ndarray) -> np.ndarray:
         """(D,) in float64: Σ_i (total_i Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip)."""
-        shape = self.n_blocks, self.store.length
-        if latents.rows is None or not self.store.shared:
-            out = self.hinge.C * latents.mean.cpu().numpy().reshape(shape)
+        shape, c = (self.n_blocks, self.store.length), self.hinge.candidates
+        if latents.rows is None or not self.store.shared:  # the mean is that of all ranks, of which the first one adds it
+            out = (self.hinge.C * (distributed.first_row(c) == 0)) * latents.mean.cpu().numpy().reshape(shape)
         else:  # the same sum, without a copy of the rows in float64
             out, column = np.zeros(shape), np.s_[:, None]
             rows, y = latents.rows.cpu().numpy(), self.hinge.y.cpu().numpy()
             kernels.subtract_sum(self.vectors, rows[column], y[column], -total[column], np.ones_like(rows), out)
         kernels.subtract_sum(self.vectors, self.vec, self.blk, self.alpha, self.count, out)
-        return out.ravel()
+        return distributed.total(c, torch.from_numpy(out.ravel())).numpy()
 
     # ---- saving --------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Tensors from which `load_state` makes the same planes."""
+        """Tensors from which `load_state` makes the same planes, those of all ranks."""
+        c = self.hinge.candidates
         kept = {name: torch.from_numpy(getattr(self, name)[self.used].copy()) for name in ("row", "cls", "alpha", "idle")}
-        return {"count": torch.from_numpy(self.count.copy()), **kept}
+        kept["row"] = torch.where(kept["row"] == MIXTURE, MIXTURE, kept["row"] + distributed.first_row(c))
+        kept = {name: distributed.stack(c, values)[0] for name, values in kept.items()}
+        return {"count": distributed.stack(c, torch.from_numpy(self.count.copy()))[0], **kept}
 
     def load_state(self, state: dict[str, Tensor], mixture: ImputedLatents | None) -> None:
         """Restore from `state()`; planes that are mixtures are those of `mixture`."""
-        samples = np.repeat(np.arange(len(self.count)), state["count"].numpy())
+        c, every = self.hinge.candidates, state["count"].cpu()
+        count = distributed.own(c, every, "samples")
+        first = 0 if c.shard is None else int(every[: c.shard.first("samples")].sum())
+        here = {name: state[name].cpu()[first : first + int(count.sum())].numpy() for name in ("row", "cls", "alpha", "idle")}
+        samples = np.repeat(np.arange(len(self.count)), count.numpy())
         self.count[:] = 0
-        rows, classes = state["row"].numpy(), state["cls"].numpy()
+        rows, classes = np.where(here["row"] == MIXTURE, MIXTURE, here["row"] - distributed.first_row(c)), here["cls"]
         mixed = rows == MIXTURE
         if mixture is not None and mixed.any():  # the first plane of its sample
             self.add_mixture(samples[mixed], mixture)
         self.add(samples[~mixed], rows[~mixed], classes[~mixed])
         used = self.used
         for name in ("alpha", "idle"):
-            getattr(self, name)[used] = state[name].numpy()
+            getattr(self, name)[used] = here[name]
 
 
 def _rank(samples: np.ndarray) -> np.ndarray:

@@ -42,11 +42,12 @@ def test_every_image_is_scored_by_what_did_not_learn_from_it():
 
     def held_out(index):
         seen.append(index)
+        index = index.to(column.device)
         return torch.where(column[index] == 1, 1.0, -1.0) + 0.01 * index
 
     calibrate(column, torch.zeros(30), held_out, folds=5)
     assert len(seen) == 5
-    assert torch.equal(torch.cat(seen).sort().values, (column != 0).nonzero().flatten())
+    assert torch.equal(torch.cat(seen).sort().values, (column != 0).nonzero().flatten().cpu())
     assert all((column[part] == 1).sum() == (column[part] == -1).sum() == 2 for part in seen)
 
 

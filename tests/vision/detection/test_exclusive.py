@@ -13,8 +13,8 @@ def problem(seed=0, n=24, m=5, classes=3, noise=0.3):
     """Images with m candidates side by side, one of which shows the class of the image."""
     rng = np.random.default_rng(seed)
     y = torch.arange(n) % classes
-    x = noise * torch.from_numpy(rng.normal(size=(n, m, classes + 2))).float()
-    h = torch.from_numpy(rng.integers(0, m, n))
+    x = noise * torch.as_tensor(rng.normal(size=(n, m, classes + 2))).float()
+    h = torch.as_tensor(rng.integers(0, m, n))
     x[torch.arange(n), h, y] += 3.0
     boxes = torch.tensor([[4.0 * j, 0.0, 4.0 * j + 3, 3.0] for j in range(m)]).repeat(n, 1)
     labels = torch.full((n, classes), -1).scatter(1, y[:, None], 1)
@@ -31,8 +31,8 @@ def test_the_objects_of_new_images_are_found_and_probable(fitted):
     candidates, labels, y, h = problem(seed=1)
     found = fitted.locate(candidates, labels)
     order = found.image.argsort()
-    assert torch.equal(found.label[order], y)
-    assert float((found.box[order, 0] == 4.0 * h).double().mean()) > 0.9
+    assert torch.equal(found.label[order], y.cpu())
+    assert float((found.box[order, 0] == 4.0 * h.cpu()).double().mean()) > 0.9
     best = fitted.predict(candidates)
     first = [int(best.of_image(i).label[best.of_image(i).score.argmax()]) for i in range(len(y))]
     assert np.mean(np.array(first) == y.numpy()) > 0.9
