@@ -114,7 +114,7 @@ def rank(index, folder):
     values = torch.arange(2.0 + index, dtype=torch.float64, requires_grad=True)
     row_mean(values.square()).square().backward()
     found["row_mean"] = values.grad
-    for model in (LSVM(solver="frank_wolfe"), LSVM(cccp="self_paced"), EM(), DISC(theta_solver="ssd")):
+    for model in (ILSVM(cccp="self_paced"), LSVM(cccp="self_paced"), EM(), DISC(theta_solver="ssd")):
         with pytest.raises(ValueError, match="over several ranks") as error:
             model.fit(c, y)
         found["refused"][str(model)] = str(error.value)

@@ -260,11 +260,8 @@ class LatentLearner(Estimator, ABC):
         """Refuse what cannot be learned over several ranks: a rank may know no more of the others' samples than sums."""
         if not self.supports_ranks:
             raise ValueError(f"{type(self).__name__} learns in one process; over several ranks there are LSVM, ILSVM, DISC and Supervised")
-        if self.solver not in ("n_slack", "one_slack") or current_cccp(self.cccp) == "self_paced":
-            raise ValueError(
-                "learning over several ranks needs solver='n_slack' or 'one_slack', and cccp='exact', 'inexact' or 'eager',"
-                f" but they are {self.solver!r} and {self.cccp!r}"
-            )
+        if current_cccp(self.cccp) == "self_paced":
+            raise ValueError("learning over several ranks needs cccp='exact', 'inexact' or 'eager', but it is 'self_paced'")
 
     @property
     def classes_(self) -> np.ndarray:

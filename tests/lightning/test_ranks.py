@@ -168,7 +168,7 @@ def test_mini_batches_end_with_a_killed_rank_of_torchrun_and_two_of_lightning_go
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["method.solver=pegasos"], "needs solver='n_slack' or 'one_slack', and cccp=.* but they are 'pegasos' and 'exact'"),
+        (["method.cccp=self_paced"], "over several ranks needs cccp='exact', 'inexact' or 'eager', but it is 'self_paced'"),
         (["method=em"], "EM learns in one process"),
         (["method.theta_solver=ssd"], "theta_solver='lbfgs'"),
         (["trainer.strategy.timeout=0"], "trainer.strategy.timeout must be positive"),
