@@ -155,15 +155,20 @@ def verdict(results: dict[str, dict[str, float]]) -> str:
     On the test part the detector (CorLoc 50.0 %) does not beat: centred box (60.0 %).
     Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or
     prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images.
+    >>> verdict({"test": {"corloc": 0.5}, "test_common_object_prior": {"corloc": 0.7}}).splitlines()[1]
+    'Try prior=common_object alone.'
     """
     own = results.get("test", {}).get("corloc")
     if own is None:
         return UNKNOWN
     guesses = {name.removeprefix("test_"): values["corloc"] for name, values in results.items() if name.startswith("test_")}
     guesses.pop("supervised", None)
-    better = [f"{baseline_name(name)} ({100 * value:.1f} %)" for name, value in guesses.items() if value >= own]
+    better = {name: value for name, value in guesses.items() if value >= own}
     if better:
-        return f"On the test part the detector (CorLoc {100 * own:.1f} %) does not beat: {'; '.join(better)}.\n{REMEDIES}"
+        found = "; ".join(f"{baseline_name(name)} ({100 * value:.1f} %)" for name, value in better.items())
+        parts = {name: value for name, value in better.items() if name.endswith("_prior") and value > own}
+        part = f"Try prior={max(parts, key=parts.__getitem__).removesuffix('_prior')} alone.\n" if parts else ""
+        return f"On the test part the detector (CorLoc {100 * own:.1f} %) does not beat: {found}.\n{part}{REMEDIES}"
     return f"On the test part the detector beats every baseline: CorLoc {100 * own:.1f} %."
 
 

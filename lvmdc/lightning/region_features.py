@@ -156,8 +156,9 @@ class RegionFeatures:
     @staticmethod
     def _candidates(samples: Samples, psi: Tensor, phi: Tensor | None) -> Candidates:
         c = samples.candidates
+        columns = c.features[:, 1:].to(psi)  # of the prior; the first is a placeholder for what is learned
         try:
-            features = psi.float() if psi.dtype != torch.float64 else psi
+            features = torch.cat([psi.float() if psi.dtype != torch.float64 else psi, columns], dim=1)
             return Candidates(features, c.counts, c.boxes, None if phi is None else phi.to(psi.dtype), c.prior)
         except ValueError as error:
             raise ValueError(f"the network's {error}; a lower rate of module.optimizer_backbone may help") from None

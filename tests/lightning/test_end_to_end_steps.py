@@ -11,8 +11,10 @@ import torch
 from lvmdc import DISC, LSVM, OverlapLoss
 from lvmdc.learners import ConvergenceWarning
 from lvmdc.lightning import EndToEndModule, LatentDataModule
+from lvmdc.priors import CentredBoxPrior
 from lvmdc.vision.datasets import cluttered_digits
 from lvmdc.vision.features import Learned, RegionNetwork
+from lvmdc.vision.features.with_prior import described_with_prior
 from lvmdc.vision.proposals.base import WindowGrid
 
 pytestmark = pytest.mark.filterwarnings(
@@ -153,3 +155,22 @@ def test_a_run_that_is_stopped_early_says_so(stop, done):
 def test_optimizers_of_what_is_held_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         EndToEndModule(DISC(J=0.01, **SETTINGS), network=RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64), **settings)
+
+
+def test_columns_of_a_prior_are_features_beside_those_of_the_network():
+    network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, normalise=0.0, contrast="ring")
+    prior = CentredBoxPrior()
+    images = cluttered_digits(per_class=5, digits=(0, 4))
+    data = LatentDataModule(images, WindowGrid(stride=16), Learned(), batch_size=4, prior=prior, prior_columns=2.0, progress=False)
+    module = EndToEndModule(LSVM(**SETTINGS), network=network, finish="steps")
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pl.Trainer(max_epochs=2, accelerator="cpu", num_sanity_val_steps=0, **quiet).fit(module, datamodule=data)
+    found = module.described(data.test).candidates
+    assert found.n_features == network.n_features + 1
+    torch.testing.assert_close(found.features[:, -1].cpu(), 2 * data.test.candidates.prior / prior.strength)
+    image, name = data.test.items.image(0), data.test.items.names[0]
+    alone = described_with_prior(image, name, WindowGrid(stride=16).boxes(image, name), module.describer(Learned()), prior, 2.0)
+    torch.testing.assert_close(alone.features, found.subset([0]).features.cpu(), rtol=1e-4, atol=1e-4)
+    module.prediction(alone).predict(alone)

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, normalize
+from torch.nn.functional import adaptive_avg_pool2d
 
 from lvmdc.vision.features.backbone import OFFLINE, load_backbone
 from lvmdc.vision.features.base import Features, pixel_corners
 from lvmdc.vision.features.map_store import MapStore
-from lvmdc.vision.features.ring import outer_boxes, ring_means
+from lvmdc.vision.features.ring import check_contrast, described
 from lvmdc.vision.features.roi import roi_pool, scaled
 
 STEP = 32  # pixels: sides are multiples of it, so that no map has part of a cell
@@ -81,14 +81,9 @@ class CNN(Features):
             raise ValueError(f"grid and batch_size must be at least 1, but they are {grid} and {batch_size}")
         if scale is not None and not scale > 0:
             raise ValueError(f"scale must be positive, but it is {scale}")
-        if normalise is not None and not 0 <= normalise < float("inf"):
-            raise ValueError(f"normalise must be at least 0, or None, but it is {normalise}")
-        if contrast not in (None, "ring"):
-            raise ValueError(f"contrast must be 'ring' or None, but it is {contrast!r}")
+        check_contrast(normalise, contrast)
         if mode == "crop" and (contrast is not None or maps_dir is not None):
             raise ValueError("contrast and maps_dir need mode='roi', one map per image, but mode is 'crop'")
-        if contrast is not None and normalise is None:
-            raise ValueError("contrast='ring' compares numbers of equal length: it needs normalise, for instance 0")
         self.contrast = contrast
         self.weights = weights
         self.backbone, self.mode, self.size, self.longer_side, self.grid = backbone, mode, size, longer_side, grid
@@ -123,27 +118,19 @@ class CNN(Features):
     @torch.inference_mode()
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
         corners = pixel_corners(image, boxes)
+        # A grid of means is `grid` times as long as one mean.
+        scale = self.scale if self.normalise is not None else self.scale / self.grid
         if self.mode == "crop":
-            return self._normalised(image, boxes, self._of_crops(image.convert("RGB"), corners))
+            crops = self._of_crops(image.convert("RGB"), corners)
+            return (scale * described(lambda _: crops, boxes, *image.size, self.normalise, None)).cpu()
         found = self.map(image).to(self.device)
         # What is computed on the way from the map to the numbers of a box is as large as these, or as the map.
         step = max(1, BLOCK // max(self.n_features, self.grid**2 * found[0].numel()))
-        return torch.cat([self._of_boxes(image, found, some) for some in boxes.split(step)])
-
-    def _of_boxes(self, image: Image.Image, found: Tensor, boxes: Tensor) -> Tensor:
-        means = self._of_regions(image, found, boxes)
-        numbers = self._normalised(image, boxes, means)
-        if self.contrast is None:
-            return numbers
-        outer = outer_boxes(boxes, *image.size)
-        ring = ring_means(means, self._of_regions(image, found, outer), boxes.to(means), outer.to(means))
-        return torch.cat([numbers, numbers - self._normalised(image, boxes, ring)], dim=1)
-
-    def _normalised(self, image: Image.Image, boxes: Tensor, numbers: Tensor) -> Tensor:
-        if self.normalise is not None:
-            share = (boxes[:, 2:] - boxes[:, :2]).to(numbers).prod(dim=1) / (image.width * image.height)
-            return (self.scale * share[:, None] ** self.normalise * normalize(numbers)).cpu()
-        return (self.scale / self.grid * numbers).cpu()  # a grid of means is `grid` times as long as one mean
+        parts = [
+            scale * described(lambda own: self._of_regions(image, found, own), some, *image.size, self.normalise, self.contrast).cpu()
+            for some in boxes.split(step)
+        ]
+        return torch.cat(parts)
 
     def settings(self) -> dict[str, Any]:
         """Without the device and the size of a batch, which change the numbers by rounding alone."""

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from lvmdc import distributed
 from lvmdc.vision.features.backbone import OFFLINE, load_backbone, weights_digest
 from lvmdc.vision.features.base import Features
+from lvmdc.vision.features.ring import check_contrast, described
 from lvmdc.vision.features.roi import roi_pool, scaled
 from lvmdc.vision.features.trunk import divided
 
@@ -68,6 +69,7 @@ class RegionNetwork(nn.Module):
         theta_grid: the same for Φ, if P_θ has separate features; None: it has those of Ψ.
         frozen: the last part of the network that stays as it was trained, such as blocks.10 of efficientnet_lite0 or layer3 of a ResNet;
             its output for an image never changes and can be kept. None: all of the network learns.
+        normalise, contrast: windows of equal length, and the contrast with the ring around them, as in `CNN`; of Ψ and of Φ.
         checkpointing: recompute activations in the backward pass: slower, with the memory of one image whatever the batch.
 
     >>> network = RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64)
@@ -89,6 +91,8 @@ class RegionNetwork(nn.Module):
         theta_grid: int | None = None,
         checkpointing: bool = False,
         frozen: str | None = None,
+        normalise: float | None = None,
+        contrast: str | None = None,
     ):
         super().__init__()
         if longer_side < stride or longer_side % stride:
@@ -96,6 +100,8 @@ class RegionNetwork(nn.Module):
         for name, value in (("grid", grid), ("theta_grid", theta_grid)):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {value}")
+        check_contrast(normalise, contrast)
+        self.normalise, self.contrast = normalise, contrast
         found = load_backbone(backbone, weights, stride)
         stem, trunk = (nn.Identity(), found.trunk) if frozen is None else divided(found.trunk, frozen)
         # Convolutions are faster on pixels that keep their channels together.
@@ -112,8 +118,8 @@ class RegionNetwork(nn.Module):
 
     @property
     def n_features(self) -> int:
-        """d: the channels of the map, for each part of the grid."""
-        return self.channels * self.grid**2
+        """d: the channels of the map, for each part of the grid; twice with contrast."""
+        return self.channels * self.grid**2 * (1 if self.contrast is None else 2)
 
     def train(self, mode: bool = True) -> RegionNetwork:
         super().train(mode)
@@ -167,8 +173,16 @@ class RegionNetwork(nn.Module):
         """The map of images of one size under their windows, for each grid."""
         begun = pixels if pixels.is_floating_point() else self.stem(self._normalised(pixels))
         maps = self.trunk(begun).to(self._mean.dtype)
-        places = [place.to(maps.dtype) for place in places]
-        return tuple(roi_pool(maps, places, grid, self.stride) for grid in (self.grid, self.theta_grid) if grid is not None)
+        boxes, counts = torch.cat(places).to(maps.dtype), [len(place) for place in places]
+        height, width = (self.stride * side for side in maps.shape[2:])
+
+        def numbers(grid: int) -> Tensor:
+            def pool(own: Tensor) -> Tensor:
+                return roi_pool(maps, list(own.split(counts)), grid, self.stride)
+
+            return described(pool, boxes, width, height, self.normalise, self.contrast)
+
+        return tuple(numbers(grid) for grid in (self.grid, self.theta_grid) if grid is not None)
 
     def _normalised(self, pixels: Tensor) -> Tensor:
         return (pixels.to(self._mean.dtype) - self._mean) / self._std
@@ -196,4 +210,5 @@ class Learned(Features):
         if self.network is None:
             return {}
         sizes = {name: getattr(self.network, name) for name in ("backbone", "stride", "longer_side", "grid")}
+        sizes |= {name: value for name in ("normalise", "contrast") if (value := getattr(self.network, name)) is not None}
         return {"weights": weights_digest(self.network.state_dict())[:16], **sizes}

@@ -1,9 +1,49 @@
-"""The ring around a box, from which a whole object differs more than a part of it."""
+"""What is computed from the means of a map over boxes: numbers of equal length, and the contrast with the ring around each box, from which
+a whole object differs more than a part of it."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize as unit_length
 
 RING = 1.8  # sides of the outer box, in sides of the box
+
+
+def check_contrast(normalise: float | None, contrast: str | None) -> None:
+    """Refuse settings of `described` that do not go together.
+
+    >>> check_contrast(None, "ring")
+    Traceback (most recent call last):
+    ValueError: contrast='ring' compares numbers of equal length: it needs normalise, for instance 0
+    """
+    if normalise is not None and not 0 <= normalise < float("inf"):
+        raise ValueError(f"normalise must be at least 0, or None, but it is {normalise}")
+    if contrast not in (None, "ring"):
+        raise ValueError(f"contrast must be 'ring' or None, but it is {contrast!r}")
+    if contrast is not None and normalise is None:
+        raise ValueError("contrast='ring' compares numbers of equal length: it needs normalise, for instance 0")
+
+
+def described(
+    pool: Callable[[Tensor], Tensor], boxes: Tensor, width: float, height: float, normalise: float | None, contrast: str | None
+) -> Tensor:
+    """(m, d): the means `pool(boxes)` of a map over boxes; with `normalise` = γ of length aᵞ, a the share of the image's area; and with
+    `contrast="ring"` twice as many numbers, followed by their differences from those of the ring.
+
+    >>> described(lambda boxes: torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 0.0, 2.0, 2.0]]), 4.0, 4.0, normalise=0.5, contrast=None)
+    tensor([[0.3000, 0.4000]])
+    """
+    means = pool(boxes)
+    if normalise is None:
+        return means
+    length = ((boxes[:, 2:] - boxes[:, :2]).to(means).prod(dim=1, keepdim=True) / (width * height)) ** normalise
+    numbers = length * unit_length(means)
+    if contrast is None:
+        return numbers
+    outer = outer_boxes(boxes, width, height)
+    ring = ring_means(means, pool(outer), boxes.to(means), outer.to(means))
+    return torch.cat([numbers, numbers - length * unit_length(ring)], dim=1)
 
 
 def outer_boxes(boxes: Tensor, width: float, height: float, factor: float = RING) -> Tensor:

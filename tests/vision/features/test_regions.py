@@ -19,13 +19,29 @@ def small(**settings):
     return RegionNetwork("small_cnn", weights=None, stride=8, longer_side=64, **settings)
 
 
-@pytest.mark.parametrize("grid", [1, 2])
-def test_features_are_those_of_the_frozen_network_up_to_one_factor(grid):
-    network = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128, grid=grid).eval()
-    frozen = CNN("mobilenet_v3_small", mode="roi", weights=None, longer_side=128, grid=grid).describe(image(), BOXES)
+EQUAL, RING = {"normalise": 0.25}, {"normalise": 0.0, "contrast": "ring"}
+
+
+@pytest.mark.parametrize("settings", [{"grid": 1}, {"grid": 2}, EQUAL, RING, RING | {"grid": 2}], ids=str)
+def test_features_are_those_of_the_frozen_network_up_to_one_factor(settings):
+    network = RegionNetwork("mobilenet_v3_small", weights=None, longer_side=128, **settings).eval()
+    frozen = CNN("mobilenet_v3_small", mode="roi", weights=None, longer_side=128, **settings).describe(image(), BOXES)
     found = Learned(network).describe(image(), BOXES)
+    assert found.shape == (3, network.n_features)
     factor = float(found.norm() / frozen.norm())
     torch.testing.assert_close(found, factor * frozen, rtol=1e-4, atol=1e-4)
+    assert ("contrast" in Learned(network).settings()) == ("contrast" in settings)
+
+
+def test_equal_lengths_and_contrast_have_gradients():
+    views = [small().prepare(image(i), BOXES) for i in range(2)]
+    network = small(**RING).train()
+    psi, _ = network([v for v, _ in views], [b for _, b in views])
+    assert torch.allclose(psi[:, : psi.shape[1] // 2].norm(dim=1), psi[0, : psi.shape[1] // 2].norm())
+    (psi @ torch.linspace(-1, 1, psi.shape[1])).sum().backward()
+    assert all(bool(p.grad.isfinite().all()) and bool(p.grad.any()) for p in network.parameters() if p.grad is not None)
+    with pytest.raises(ValueError, match="contrast='ring' compares numbers of equal length"):
+        small(contrast="ring")
 
 
 def test_images_of_several_sizes_come_back_in_order():
