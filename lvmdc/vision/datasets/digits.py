@@ -1,7 +1,9 @@
 """Embedded detection: real handwritten digits in clutter, one or several per image, on crops of the photographs of scikit-learn."""
 
+import importlib.util
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -30,9 +32,16 @@ def photograph_crop(rng: np.random.Generator, side: int) -> np.ndarray:
 
 @cache
 def _grey() -> list[np.ndarray]:
-    from sklearn.datasets import load_sample_images
+    files = (_scikit_learn_file("images", name) for name in ("china.jpg", "flower.jpg"))
+    return [np.asarray(Image.open(file).convert("RGB").convert("L"), np.float32) / 255 for file in files]
 
-    return [np.asarray(Image.fromarray(p).convert("L"), np.float32) / 255 for p in load_sample_images().images]
+
+def _scikit_learn_file(folder: str, name: str) -> Path:
+    """A file of `sklearn.datasets`, found without importing scikit-learn, which takes nearly as long as torch."""
+    spec = importlib.util.find_spec("sklearn")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0], "datasets", folder, name)
 
 
 def cluttered_digits(
@@ -151,10 +160,8 @@ def handwritten() -> tuple[np.ndarray, np.ndarray]:
     >>> handwritten()[1][:3].tolist()
     [0, 1, 2]
     """
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return (data.images / 16).astype(np.float32), data.target
+    table = np.loadtxt(_scikit_learn_file("data", "digits.csv.gz"), delimiter=",")
+    return (table[:, :-1].reshape(-1, 8, 8) / 16).astype(np.float32), table[:, -1].astype(int)
 
 
 def digit_scenes(

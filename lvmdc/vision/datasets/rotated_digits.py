@@ -10,6 +10,7 @@ from torch import Tensor
 from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
 from lvmdc.samples import CandidateSet
+from lvmdc.vision.datasets.digits import handwritten
 
 TILE = 40  # pixels of one candidate in a drawing
 ROTATIONS = tuple(range(-60, 61, 12))  # degrees: eleven
@@ -113,20 +114,19 @@ def rotated_digits(pair: Sequence[int] = (1, 7), seed: int = 0, per_class: int =
     (RotationSet(6 samples of 2 classes), torch.Size([6]))
     """
     import cv2
-    from sklearn.datasets import load_digits
 
     digits = checked_pair(pair)
     if per_class < 1:
         raise ValueError(f"per_class must be at least 1, but it is {per_class}")
-    data = load_digits()
+    every, which_digit = handwritten()
     images, h, y, groups = [], [], [], []
     for k, digit in enumerate(digits):
-        own = np.flatnonzero(data.target == digit)
+        own = np.flatnonzero(which_digit == digit)
         chosen = np.resize(np.random.default_rng([seed, digit]).permutation(own), per_class)
         upright = np.zeros((per_class, CANVAS, CANVAS), np.float32)
         edge = (CANVAS - DIGIT) // 2
         for i, which in enumerate(chosen):
-            scaled = cv2.resize((data.images[which] / 16).astype(np.float32), (DIGIT, DIGIT), interpolation=cv2.INTER_CUBIC)
+            scaled = cv2.resize(every[which], (DIGIT, DIGIT), interpolation=cv2.INTER_CUBIC)
             upright[i, edge : edge + DIGIT, edge : edge + DIGIT] = scaled.clip(0, 1)
         seen, angle = turned_at_random(upright, seed * 10 + digit)
         images.append(seen)

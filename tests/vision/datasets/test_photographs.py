@@ -1,8 +1,17 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_sample_images
+from sklearn.datasets import load_digits, load_sample_images
 
-from lvmdc.vision.datasets.digits import photograph_crop
+from lvmdc.vision.datasets.digits import _grey, handwritten, photograph_crop
+
+
+def test_digits_and_photographs_are_those_of_scikit_learn():
+    images, y = handwritten()
+    data = load_digits()
+    assert np.array_equal(images * 16, data.images)
+    assert np.array_equal(y, data.target)
+    for grey, photograph in zip(_grey(), load_sample_images().images, strict=True):
+        assert np.abs(grey * 255 - photograph @ [0.299, 0.587, 0.114]).max() < 1
 
 
 def test_a_crop_is_a_piece_of_a_photograph():
