@@ -3,15 +3,11 @@
 A. P. Dempster, N. M. Laird, D. B. Rubin, Maximum likelihood from incomplete data via the EM algorithm, J. R. Statist. Soc. B 39, 1977.
 """
 
-import math
-from typing import Literal, get_args
-
 from torch import Tensor
 
 from lvmdc.candidates import Candidates
-from lvmdc.distributions import ClassFirst, MarginalPrediction, MinEntropyPrediction
+from lvmdc.distributions import ClassFirst, MarginalPrediction
 from lvmdc.feature_maps import JointFeatureMap
-from lvmdc.learners import checks
 from lvmdc.learners.likelihood import LogLinearLearner
 from lvmdc.losses import Loss
 from lvmdc.objective import half_square
@@ -20,8 +16,6 @@ from lvmdc.solvers.lbfgs import quasi_newton
 from lvmdc.solvers.likelihood import ExpectedLikelihood, Likelihood, class_prior
 from lvmdc.solvers.linear import Regularised
 from lvmdc.solvers.w_block import Point, Solution
-
-Decision = Literal["marginal", "joint"]
 
 
 class EM(LogLinearLearner):
@@ -32,9 +26,7 @@ class EM(LogLinearLearner):
     The prior π of h is scaled to a mean weight of one for each sample and class, so that it says nothing of y (see `class_prior`); it is
     part of learning and of `predict_latent_proba`, while (y, h) is predicted by w alone, since π need not be known of new samples.
     Where h_i is known, the likelihood is that of (y_i, h_i). The loss is not learned from: it measures, in `score` and the history.
-
-    Args (the others are those of `LatentLearner`):
-        decision: how (y, h) is predicted: `marginal`, the class of highest P_w(y | x), then its best h, or `joint`, the best pair (3).
+    What is predicted is the class of highest P_w(y | x), then its best h.
 
     `history_` has, beside the columns of the others, `nll`, the mean of −log P_w(y_i | x_i), and `gradient`, the norm of the objective's.
     Its `gap` bounds how far the M step was from its optimum.
@@ -56,7 +48,6 @@ class EM(LogLinearLearner):
         seed: int = 0,
         n_init: int = 1,
         max_iter: int = 100,
-        decision: Decision = "marginal",
         n_classes: int | None = None,
         joint: JointFeatureMap | None = None,
         memory_budget: int | None = None,
@@ -65,11 +56,6 @@ class EM(LogLinearLearner):
         super().__init__(
             loss, C, tol, init, seed, n_init, max_iter, n_classes=n_classes, joint=joint, memory_budget=memory_budget, verbose=verbose
         )
-        self.decision = decision
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        checks.check_choice("decision", self.decision, get_args(Decision))
 
     def _risk(self, candidates: Candidates, y: Tensor, known: Tensor) -> Likelihood:
         return Likelihood(candidates, y, known, self._log_prior(candidates))
@@ -85,7 +71,7 @@ class EM(LogLinearLearner):
         return quasi_newton(problem, start, tol, share)
 
     def _predictor(self, w: Tensor) -> ClassFirst:
-        return MarginalPrediction(w, self.joint_) if self.decision == "marginal" else MinEntropyPrediction(w, self.joint_, math.inf)
+        return MarginalPrediction(w, self.joint_)
 
     def _terms(self) -> dict[str, float]:
         t = self._training

@@ -43,7 +43,7 @@ WORDS = {
     "detection.": "module.",
 }
 SHORT = {"data.path=": "data.images.path="}  # short words of the command line, which stay
-DROPPED = ("alternate", "theta_to_backbone")  # options of EndToEndModule
+DROPPED = ("alternate", "theta_to_backbone", "decision")  # options of EndToEndModule and EM that are gone
 VALUES = {
     "cccp": {"full": "exact", "strict": "inexact"},
     "solver": {"frank_wolfe": "n_slack", "pegasos": "n_slack"},  # which were dropped

@@ -140,20 +140,17 @@ def test_h_known_for_some_stays_fixed_and_the_rest_is_learned():
     assert bool(((free > 0) & (free < 1)).any())
 
 
-def test_it_predicts_by_the_marginal_or_by_the_pair():
+def test_it_predicts_by_the_marginal_and_not_by_the_best_pair():
     p = problem(4, n=40, most=5, signal=2)
-    marginal, joint = (EM(C=20.0, decision=decision).fit(p.candidates, p.y) for decision in ("marginal", "joint"))
-    assert torch.equal(marginal.coef_, joint.coef_)
+    marginal = EM(C=20.0).fit(p.candidates, p.y)
     table = scores(p, marginal.coef_.flatten().numpy())
     classes = [max(range(3), key=lambda k, s=s: sum(math.exp(v) for v in s[k].values())) for s in table]
     pairs = [max((v, k, h) for k in range(3) for h, v in s[k].items())[1:] for s in table]
     y, h = marginal.predict(p.candidates)
     assert y.tolist() == classes
     assert h.tolist() == [max(s[k], key=s[k].get) for s, k in zip(table, classes, strict=True)]
-    assert list(zip(*(v.tolist() for v in joint.predict(p.candidates)), strict=True)) == pairs
     assert classes != [k for k, _ in pairs]
     assert marginal.history_[-1]["error"] == pytest.approx(float((y != p.y).double().mean()))
-    assert joint.history_[-1]["error"] == pytest.approx(np.mean([k != int(label) for (k, _), label in zip(pairs, p.y, strict=True)]))
 
 
 def test_the_posterior_is_that_of_w_for_any_class():
@@ -188,10 +185,3 @@ def test_a_custom_joint_map():
     for k in range(3):
         belief = model.predict_latent_proba(p.candidates, torch.full_like(p.y, k))
         assert float(belief[lacks[:, k]].sum()) == 0
-
-
-@pytest.mark.parametrize("decision", ["marginl", 3])
-def test_an_unknown_decision_is_refused(decision):
-    p = problem(0)
-    with pytest.raises(ValueError, match=f"decision must be one of marginal, joint, but it is {decision!r}"):
-        EM(decision=decision).fit(p.candidates, p.y)
