@@ -23,9 +23,15 @@ from lvmdc.samples import split_by_class
 from lvmdc.vision.datasets.images import read_image
 from lvmdc.vision.features import Features
 
-BOTH = ["features=hog_cnn", "features@features.parts.hog=hog_mammals", "features@features.parts.cnn=cnn_roi"]
-ROWS = {name: [f"features={name}"] for name in ("mammals_hog", "hog", "hog_mammals", "cnn", "cnn_roi", "hog_cnn")} | {
-    "cnn_roi, 2 × 2": ["features=cnn_roi", "features.grid=2"],
+BOTH = [
+    "features=hog_cnn",
+    "features@features.parts.hog=hog_mammals",
+    "features@features.parts.cnn=cnn_roi",
+    "features.parts.cnn.normalise=null",
+]
+ROWS = {name: [f"features={name}"] for name in ("mammals_hog", "hog", "hog_mammals", "cnn", "hog_cnn")} | {
+    "cnn_roi": ["features=cnn_roi", "features.normalise=null"],
+    "cnn_roi, 2 × 2": ["features=cnn_roi", "features.normalise=null", "features.grid=2"],
     "hog_cnn, mammals": BOTH,
 }
 DATA = Path(os.environ.get("LVMDC_DATA", "data")) / "mammals"

@@ -66,10 +66,13 @@ def predict_images(cfg: DictConfig) -> Path:
     prior = checkpoint.prior()
     files = find_images(Path(cfg.input))
     base = Path(cfg.input) if Path(cfg.input).is_dir() else Path(cfg.input).parent
-    if not isinstance(model, DetectorModule) and (cfg.min_score is not None or (cfg.top_k or 1) < 1):
-        raise ValueError(
-            "min_score and top_k: this model predicts one object per image; top_k=3 lists 3 candidates of each, from best to worst"
-        )
+    if not isinstance(model, DetectorModule):
+        if cfg.min_score is not None:
+            raise ValueError(
+                "min_score is for detectors, but this model predicts one object in every image; top_k=3 lists its 3 best candidates"
+            )
+        if cfg.top_k is not None and cfg.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, or null, but it is {cfg.top_k}")
     refuse(unreadable(files), f"input: {cfg.input} cannot be predicted")
     images = ImageSet(files, checkpoint.classes, names=[path.relative_to(base).as_posix() for path in files])
 

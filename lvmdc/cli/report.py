@@ -38,7 +38,7 @@ UNKNOWN = (
     "A table of boxes (for instance boxes.csv next to the class folders) would measure it."
 )
 REMEDIES = (
-    "Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or\n"
+    "Try features=cnn_roi with features.contrast=ring, another prior (prior=photographs or\n"
     "prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images."
 )
 NAMES = {key: number.name for key, number in glossary()["Results"].items()}
@@ -153,7 +153,7 @@ def verdict(results: dict[str, dict[str, float]]) -> str:
 
     >>> print(verdict({"test": {"corloc": 0.5}, "test_random": {"corloc": 0.1}, "test_centred_box": {"corloc": 0.6}}))
     On the test part the detector (CorLoc 50.0 %) does not beat: centred box (60.0 %).
-    Try features=cnn_roi with features.normalise=0 and features.contrast=ring, another prior (prior=photographs or
+    Try features=cnn_roi with features.contrast=ring, another prior (prior=photographs or
     prior=photographs_saliency), proposals=selective_search, a larger method.C, or more images.
     >>> verdict({"test": {"corloc": 0.5}, "test_common_object_prior": {"corloc": 0.7}}).splitlines()[1]
     'Try prior=common_object alone.'

@@ -33,7 +33,7 @@ def test_pixels_are_described(name, config):
 def test_the_files_say_what_their_names_do(config):
     assert make(config, "features=cnn").mode == "crop"
     assert make(config, "features=cnn_roi", "features.longer_side=320").longer_side == 320
-    assert make(config, "features=cnn_roi").normalise is None
+    assert make(config, "features=cnn_roi").normalise == 0
     assert make(config, "experiment=wsod_voc").normalise == 0.25
     assert make(config, "experiment=wsod_voc", "features.normalise=0").normalise == 0
     assert isinstance(make(config, "experiment=wsod_voc", "features=hog"), HOG)  # which has no such option

@@ -137,3 +137,9 @@ def test_predict_names_an_image_that_cannot_be_read(finished, config, photograph
     )
     with pytest.raises(ValueError, match=r"broken\.png"):
         predict_images(cfg)
+
+
+@pytest.mark.parametrize(("word", "sentence"), [("min_score=0.5", "min_score is for detectors"), ("top_k=0", "top_k must be at least 1")])
+def test_predict_refuses_what_only_detectors_have(finished, config, photographs, tmp_path, word, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        predict_images(config("predict", f"ckpt_path='{finished}'", f"input='{photographs}'", f"output='{tmp_path}'", word))
