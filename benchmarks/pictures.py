@@ -29,15 +29,15 @@ def save(image: Image.Image, path: Path, width: int = 960) -> None:
     small.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def screenshot(browser: str, url: str, path: Path, rows: tuple[int, int], *options: str, width: int = 1200) -> None:
-    """What a browser shows of a page in a window `width` pixels across, from one row of pixels to another."""
+def screenshot(browser: str, url: str, path: Path, height: int, *options: str, width: int = 1200) -> None:
+    """What a browser shows of a page in a window of that size."""
     with tempfile.TemporaryDirectory() as folder:
         taken = Path(folder, "page.png")
-        places = [f"--user-data-dir={folder}/profile", f"--screenshot={taken}", f"--window-size={width},{rows[1]}"]
+        places = [f"--user-data-dir={folder}/profile", f"--screenshot={taken}", f"--window-size={width},{height}"]
         command = [browser, "--headless", "--no-sandbox", "--disable-3d-apis", "--hide-scrollbars", *QUIET, *places, *options, url]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         with Image.open(taken) as image:
-            save(image.crop((0, rows[0], *image.size)), path)
+            save(image, path)
 
 
 def main(docs: Path) -> None:
@@ -51,13 +51,14 @@ def main(docs: Path) -> None:
         if browser is None:
             print("no Chromium: no screenshots")
             return
-        page = (run / "report.html").as_uri()
-        screenshot(browser, page, docs / "report.png", (0, 885))
-        screenshot(browser, page, docs / "report_dark.png", (1350, 2000), "--blink-settings=preferredColorScheme=0")
+        page, curves = run / "report.html", run / "curves.html"
+        curves.write_text(page.read_text(encoding="utf-8").replace("</style>", "h1, section:not(#curves) { display: none; }</style>"))
+        screenshot(browser, page.as_uri(), docs / "report.png", 990)
+        screenshot(browser, curves.as_uri(), docs / "report_dark.png", 680, "--blink-settings=preferredColorScheme=0")
         board = program.TensorBoard()
         board.configure(argv=["", "--logdir", str(run), "--host", "127.0.0.1", "--port", "0", "--load_fast", "false"])
         url = f"{board.launch()}?smoothing=0&tagFilter={quote(TAGS)}#timeseries"
-        screenshot(browser, url, docs / "tensorboard.png", (0, 1000), "--virtual-time-budget=30000", width=1500)
+        screenshot(browser, url, docs / "tensorboard.png", 1000, "--virtual-time-budget=30000", width=1500)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import shutil
 import time
 import urllib.request
 from collections import Counter
+from html import unescape
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lvmdc.cli.evaluate import evaluate_checkpoint, predict_images
 from lvmdc.cli.train import train
-from lvmdc.reporting.glossary import glossary
+from lvmdc.reporting.glossary import explain, glossary, shown
 from lvmdc.vision.datasets import cluttered_digits
 
 
@@ -26,6 +27,16 @@ def test_run_folder_holds_report_record_images_and_both_checkpoints(finished):
     record = json.loads((finished / "run.json").read_text())
     assert record[0]["versions"]["torch"] == version("torch")
     assert "<svg" in (finished / "report.html").read_text()
+
+
+def test_every_number_of_the_report_has_a_tooltip(finished):
+    page = (finished / "report.html").read_text(encoding="utf-8")
+    plain = re.findall(r"<(?:th|dt)[^>]*>(?!<abbr)([^<]+)<", page)
+    assert set(plain) == {"part", "setting", "value"}  # which hold no numbers
+    names = set(re.findall(r">([^<>]+)</text>", page)) & {shown(name) for name in glossary()["Training"]} - {shown("iteration")}
+    assert len(names) > 5
+    for name in names:
+        assert f"<title>{explain(name)}</title>{name}</text>" in unescape(page)
 
 
 def test_tensorboard_serves_scalars_histograms_images_and_hyperparameters(finished):
