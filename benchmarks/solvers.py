@@ -106,6 +106,7 @@ def draw(found: dict[str, Curves], C: float, path: str) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     figure, panels = plt.subplots(
         len(LOSSES), 2 * len(found) // len(LOSSES), figsize=(17, 3.4 * len(LOSSES)), sharey=True, layout="constrained"
@@ -115,6 +116,7 @@ def draw(found: dict[str, Curves], C: float, path: str) -> None:
         for axes, column, label in zip(pair, (1, 2), ("CPU seconds", "passes over the features"), strict=True):
             for name, points in curves.items():
                 axes.loglog([point[column] for point in points], [point[0] for point in points], marker="o", label=name)
+            axes.xaxis.set_minor_formatter(NullFormatter())  # within a decade its labels would lie over each other
             axes.set_xlabel(label)
             axes.grid(alpha=0.3)
         pair[0].set_title(f"{title}, C = {C:g}")
