@@ -204,7 +204,7 @@ def checked(cfg: DictConfig) -> DictConfig:
     missing = OmegaConf.missing_keys(cfg)
     if missing:
         name = next((short for short, full in SHORT.items() if full == f"{min(missing)}="), f"{min(missing)}=").rstrip("=")
-        raise ValueError(f"{name} must be given: {name}=…")
+        raise ValueError(f"{name} must be given: add {name}=VALUE")
     for part, names in SHARED.items():
         node = cfg.get(part)
         structure = settings_of(node._target_) if node and "_target_" in node else None

@@ -13,7 +13,7 @@ from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -64,7 +64,7 @@ def run(config_name: str, work: Callable[[DictConfig], Any] | None, words: Seque
 def explain(error: BaseException) -> str:
     """What was wrong, in a sentence.
 
-    >>> from hydra.errors import HydraException
+    >>> from hydra.errors import HydraException, OverrideParseException
     >>> explain(HydraException("Could not override 'methd.C'.\\nKey 'methd' is not in struct"))
     "there is no option 'methd.C': did you mean 'method.C'?"
     """
@@ -72,6 +72,11 @@ def explain(error: BaseException) -> str:
     while cause.__cause__ is not None and isinstance(error, HydraException):
         cause = cause.__cause__
     text = str(error)
+    if isinstance(error, OverrideParseException):
+        name, equals, given = error.override.partition("=")
+        if not equals:
+            return f"{name!r} must be group=choice or name=value, such as method=lsvm or seed=1; see --help"
+        return f"the value of {name} cannot be read: {given!r}; one with special characters needs quotes within quotes: {name}=\"'a, b'\""
     group = re.search(r"Could not find '([^']+)'", text)
     if group:
         return _unknown_choice(group[1])
@@ -94,7 +99,7 @@ def explain(error: BaseException) -> str:
         return f"{value[2]} must be true or false, but it is {value[1]!r}"
     missing = re.search(r"Missing mandatory value: (\S+)", f"{text} {cause}")
     if missing:
-        return f"{missing[1]} must be given: {missing[1]}=…"
+        return f"{missing[1]} must be given: add {missing[1]}=VALUE"
     if isinstance(cause, OSError) and cause.strerror:
         return _file_error(cause)
     line = str(cause).strip() or type(cause).__name__

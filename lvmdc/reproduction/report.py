@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 HEAD = """# Results
 
-Written by `lvmdc reproduce figure=… publish=docs` from the runs themselves; edits between the markers are lost.
+Written by `lvmdc reproduce figure=1 publish=docs` from the runs themselves; edits between the markers are lost.
 """
 
 Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted

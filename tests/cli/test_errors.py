@@ -35,6 +35,9 @@ def test_mistake_on_the_command_line_ends_in_one_sentence_without_a_traceback(tm
     [
         ("experiment=object_detectoin", "did you mean 'object_detection'"),
         ("method.CC=1", "there is no option 'method.CC': did you mean 'method.C'"),
+        ("method.C=…", "the value of method.C cannot be read: '…'"),
+        ("method.C=[1", "the value of method.C cannot be read: '[1'"),
+        ("lsvm", "'lsvm' must be group=choice or name=value"),
         ("methd=lsvm", "there is no option 'methd': did you mean 'method'"),
         ("loss=overlp", "loss=overlp is not one of label, overlap, zero_one: did you mean 'overlap'"),
     ],

@@ -83,7 +83,7 @@ def test_selective_search_runs_by_its_config(config, tmp_path):
 
 
 def test_what_cannot_be_done_is_refused_before_any_work(config, photos, tmp_path):
-    with pytest.raises(ValueError, match=r"^proposals\.path must be given: proposals\.path=…"):
+    with pytest.raises(ValueError, match=r"^proposals\.path must be given: add proposals\.path=VALUE"):
         make_proposals(config("make_proposals", *settings(tmp_path, "proposals=file")))
     with pytest.raises(ValueError, match=r"^data\.path must be given"):
         make_proposals(config("make_proposals", *settings(tmp_path, "data=folder")))

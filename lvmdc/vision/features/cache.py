@@ -21,6 +21,7 @@ from lvmdc.vision.proposals.base import Proposals
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # raise it when the same inputs give other numbers, so that old caches are not used
+DIGITS = 16  # of a key in the name of its file: 64 bits, enough for any number of files
 LARGEST = 64  # images of a shard, at most
 FEWEST = 64  # shards of a set with at least as many images: enough for many ranks
 DEAD = 3600  # seconds without a write after which a temporary file belongs to a killed job
@@ -47,12 +48,12 @@ def cache_key(images: ImageSet, proposals: Proposals, features: Features, prior:
 
 
 def cache_path(cache_dir: str | Path, key: str) -> Path:
-    """The file of the candidates of a key.
+    """The file of the candidates of a key, of which it has the beginning.
 
-    >>> cache_path("cache", "ab12").as_posix()
-    'cache/candidates-ab12.npz'
+    >>> cache_path("cache", "0123456789abcdef" * 4).as_posix()
+    'cache/candidates-0123456789abcdef.npz'
     """
-    return Path(cache_dir) / f"candidates-{key}.npz"
+    return Path(cache_dir) / f"candidates-{key[:DIGITS]}.npz"
 
 
 def cached(path: Path, n: int) -> Candidates | None:
