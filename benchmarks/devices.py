@@ -1,4 +1,8 @@
-"""A scoring pass, the expected loss, a latent SVM and DISC on every device there is: seconds on the clock, the least of three.
+"""What learning asks of a device, and how long it takes on those there are.
+
+First, on the mammals and on the simulated accelerator of the tests: operations, launched kernels, waits of the host, copies and copied
+megabytes per pass of each learner. Then a scoring pass, the expected loss, a latent SVM and DISC on every device there is: seconds on the
+clock, the least of three.
 
 Candidates as in growth.py: 2,000 samples of 50 boxes with 512 features, six classes; float32, torch's own number of threads. The expected
 loss is the overlap loss's, which is computed as it is summed on a CPU and from blocks of Δ on other devices.
@@ -10,16 +14,52 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from growth import samples
+from mammals import Mammals
 from record import record
 
-from lvmdc import DISC, LSVM, ConvergenceWarning, LabelLoss, OverlapLoss
+from lvmdc import DISC, EM, ILSVM, LSVM, M3E, ConvergenceWarning, LabelLoss, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss
 
 CLASSES = 6
+LEARNERS: dict[str, Callable[[], Any]] = {
+    "LSVM": lambda: LSVM(LabelLoss(), C=10.0),
+    "LSVM, overlap": lambda: LSVM(OverlapLoss(), C=10.0),
+    "ILSVM, overlap": lambda: ILSVM(OverlapLoss()),
+    "Supervised, overlap": lambda: Supervised(OverlapLoss()),
+    "DISC, 0/1": lambda: DISC(ZeroOneLoss(), J=0.1),
+    "DISC, overlap": lambda: DISC(OverlapLoss(), J=0.1),
+    "EM, overlap": lambda: EM(OverlapLoss()),
+    "M3E": lambda: M3E(LabelLoss()),
+}
+
+
+def asked() -> None:
+    """What each learner asks of a device per pass, on one published fold of the mammals, after the start."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    import standin
+
+    mammals = Mammals()
+    train = mammals.published_fold(1)[0]
+    candidates, y, h = (part.to(standin.NAME) for part in (mammals.candidates.subset(train), mammals.y[train], mammals.h[train]))
+    heads = "passes", "operations", "launches", "syncs", "copies", "megabytes"
+    print(f"{'a pass of':<20}" + "".join(f"{head:>12}" for head in heads))
+    for name, make in LEARNERS.items():
+        model = make().set_params(init="central", max_iter=5)
+        model.begin(candidates, y, h if model.uses_known_h else None)
+        with standin.count() as seen:
+            while not model.converged_ and model.n_iter_ < model.max_iter:
+                model.step()
+        passes = model.history_[-1]["passes"]
+        each = (seen.operations, seen.launches, seen.syncs, seen.copies, seen.copied_bytes / 1e6)
+        values = dict(zip(heads, (passes, *(one / passes for one in each)), strict=True))
+        record(learner=name, **values)
+        print(f"{name:<20}" + "".join(f"{value:>12.1f}" for value in values.values()), flush=True)
 
 
 def quickest(function: Callable[[], object], device: str, repeat: int = 3) -> float:
@@ -36,6 +76,7 @@ def quickest(function: Callable[[], object], device: str, repeat: int = 3) -> fl
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
+    asked()
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     devices, found = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])], {}
     for device in devices:

@@ -88,7 +88,8 @@ def measures(loss: ExpectedLoss, p: Tensor, y_hat: Tensor, rows: Tensor) -> dict
     """
     c = loss.candidates
     each = {"loss": loss.expected_at(p, y_hat, rows), "error": y_hat != loss.y, "entropy": Conditional(c, loss.y, p).entropy()}
-    return {name: float(distributed.mean(c, values)) for name, values in each.items()}
+    means = torch.stack([distributed.mean(c, values) for values in each.values()])
+    return dict(zip(each, means.tolist(), strict=True))
 
 
 def half_squares(parameters: nn.Module | Iterable[Tensor]) -> Tensor:

@@ -50,7 +50,7 @@ def segment_argmax(values: Tensor, counts: Tensor, tie: float = 0.0) -> Tensor:
     values = values.detach()
     rows = len(values)
     peak = segment_max(values, counts)
-    is_max = values >= (peak - tie * peak.abs() if tie else peak).repeat_interleave(counts, dim=0)
+    is_max = values >= (peak - tie * peak.abs() if tie else peak).repeat_interleave(counts, dim=0, output_size=rows)
     # Rows are exact in float64 up to 2^53; segment_reduce takes floating point only.
     position = torch.arange(rows, 0, -1, device=values.device, dtype=torch.float64)
     found = segment_max(position * is_max, counts)
@@ -77,7 +77,7 @@ def segment_log_softmax(values: Tensor, counts: Tensor) -> Tensor:
     """
     # Not values − logsumexp: added to a large peak, the logarithm would lose its digits, and the sum of one with them.
     _, below = _peak_and_below(values, counts)
-    return below - segment_sum(below.exp(), counts).log().repeat_interleave(counts, dim=0)
+    return below - segment_sum(below.exp(), counts).log().repeat_interleave(counts, dim=0, output_size=len(below))
 
 
 def segment_softmax(values: Tensor, counts: Tensor) -> Tensor:
@@ -93,4 +93,4 @@ def _peak_and_below(values: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     """(n,), (T,): each sample's maximum, without gradient, and how far its rows lie below it."""
     peak = segment_max(values.detach(), counts)
     peak = peak.masked_fill(peak == -torch.inf, 0)  # −inf less itself would be NaN
-    return peak, values - peak.repeat_interleave(counts, dim=0)
+    return peak, values - peak.repeat_interleave(counts, dim=0, output_size=len(values))

@@ -38,9 +38,11 @@ FREE |= {"aten::unbind", "aten::empty", "aten::empty_strided", "aten::empty_like
 
 @dataclass
 class Seen:
-    """What a block of code asked of the device: operations that start a kernel, waits of the host, copies from and to it."""
+    """What a block of code asked of the device. `operations` are all of them; `launches` those that start a kernel there, not a view or a
+    copy from or to the host; `syncs` are waits of the host, copies to it among them."""
 
     operations: int = 0
+    launches: int = 0
     syncs: int = 0
     copies: int = 0
     copied_bytes: int = 0
@@ -135,11 +137,12 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def _note(name: str, out: Any, crossed: bool = False, to_host: bool = False, sizeless: bool = False) -> None:
     for seen in _seen:
+        seen.operations += 1
         if crossed:
             seen.copies += 1
             seen.copied_bytes += out.numel() * out.element_size()
         elif name not in FREE:
-            seen.operations += 1
+            seen.launches += 1
             seen.names[name] += 1
         seen.syncs += to_host or sizeless or name in WAITS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,11 +78,41 @@ def _times(numbers: Array, first: Array, starts: Array, counts: Array, classes: 
             out[starts[i] + a] = total
 
 
+class FlatPairs:
+    """The same matrices as one list of all pairs of candidates of a sample, for devices on which each operation costs a launch: a product
+    is three operations, however many samples there are and however many candidates they have.
+
+    The list is kept in two orders, by truth and by prediction, so that either sum is over consecutive numbers. Both orders have the same
+    lengths, and the same other candidate of each pair.
+
+    Args:
+        delta: Δ(y1, h', y2_k, h) of pairs of rows h', h (m,), as (m, K').
+        step: the most pairs at a time for which Δ is computed.
+    """
+
+    def __init__(self, candidates: Candidates, delta: Callable[[Tensor, Tensor], Tensor], step: int):
+        self._length = candidates.counts[candidates.sample]  # of pairs with each row
+        first = self._length.cumsum(0) - self._length
+        row = torch.repeat_interleave(self._length)  # (pairs,)
+        self._other = torch.arange(len(row), device=row.device) - first[row] + candidates.offsets[candidates.sample[row]]
+        self._by_truth = torch.cat([delta(*pair) for pair in zip(row.split(step), self._other.split(step), strict=True)])
+        self._by_prediction = self._by_truth[first[self._other] + candidates.index(row)]
+
+    def apply(self, p: Tensor, transposed: bool) -> Tensor:
+        """p (T,) times the matrices, (T, K'), or the matrices times p (T, K'), (T,)."""
+        if transposed:
+            return self._sum((self._by_truth * p[self._other]).sum(dim=1))
+        return self._sum(self._by_prediction * p[self._other, None])
+
+    def _sum(self, values: Tensor) -> Tensor:
+        return torch.segment_reduce(values, "sum", lengths=self._length, axis=0, unsafe=True)
+
+
 class PairwiseExpectation:
     """The linear map p ↦ E, E(h, k) = Σ_h' p(h') Δ(y1_i, h', y2_ik, h), over the candidates of each sample i.
 
-    Samples with the same number of candidates are one batch. The blocks of Δ are kept if all of them fit in the budget and recomputed
-    on every use if not, so one sample with very many candidates is slow but never too large.
+    Δ is kept if all of it fits in the budget. If not, it is recomputed on every use, in blocks of samples with the same number of
+    candidates, so one sample with very many candidates is slow but never too large.
 
     Args:
         y1: (n,) the class of the truth.
@@ -100,8 +130,7 @@ class PairwiseExpectation:
         self.loss, self.candidates, self.y1, self.y2 = loss, candidates, y1, y2
         self.budget = memory_budget(candidates.device, limit)
         self._numbers = int((candidates.counts.double() ** 2).sum()) * y2.shape[1]
-        self._kept: dict[torch.dtype, list[tuple[Tensor, Tensor, Tensor]]] = {}
-        self._packed: dict[torch.dtype, RaggedMatrices] = {}
+        self._kept: dict[torch.dtype, RaggedMatrices | FlatPairs] = {}
 
     def __call__(self, p: Tensor) -> Tensor:
         """(T,) → (T, K'), differentiable in p any number of times: the map is linear."""
@@ -110,13 +139,13 @@ class PairwiseExpectation:
     def apply(self, p: Tensor, transposed: bool) -> Tensor:
         """The map, or its transpose (T, K') → (T,), without a derivative."""
         classes = self.y2.shape[1]
-        if p.device.type == "cpu" and self._fits(p.dtype):
-            if p.dtype not in self._packed:
-                self._packed = {p.dtype: RaggedMatrices(self.candidates, classes, p.dtype, self._compute(p.dtype))}
-            return self._packed[p.dtype].apply(p, transposed)
+        if self._fits(p.dtype):
+            if p.dtype not in self._kept:
+                self._kept = {p.dtype: self._matrices(p.dtype)}  # of the last precision only, which is all that the budget allows
+            return self._kept[p.dtype].apply(p, transposed)
         shape = (self.candidates.n_candidates,) if transposed else (self.candidates.n_candidates, classes)
         out = p.new_zeros(shape)
-        for truth, predicted, delta in self._deltas(p.dtype):
+        for truth, predicted, delta in self._compute(p.dtype):
             groups, some, all_of = *truth.shape, predicted.shape[1]
             matrix = delta.reshape(groups, some, all_of * classes)  # (g, b, c·K')
             if transposed:
@@ -128,17 +157,29 @@ class PairwiseExpectation:
         return out
 
     def _fits(self, dtype: torch.dtype) -> bool:
-        return self._numbers * dtype.itemsize <= self.budget
+        # On other devices than the CPU: two orders of Δ, products of their size, and the other candidate of each pair.
+        copies, index = (1, 0) if self.candidates.device.type == "cpu" else (4, 3 * 8)
+        return self._numbers * (copies * dtype.itemsize + index) <= self.budget
 
-    def _deltas(self, dtype: torch.dtype) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Rows of the truth and of the prediction, and Δ between them, block by block."""
-        if not self._fits(dtype):
-            return self._compute(dtype)
-        if dtype not in self._kept:
-            self._kept = {dtype: list(self._compute(dtype))}  # of the last precision only, which is all that the budget allows
-        return self._kept[dtype]
+    def _matrices(self, dtype: torch.dtype) -> RaggedMatrices | FlatPairs:
+        """Δ of all pairs, in the form that suits the device."""
+        if self.candidates.device.type == "cpu":
+            return RaggedMatrices(self.candidates, self.y2.shape[1], dtype, self._compute(dtype))
+
+        def delta(rows1: Tensor, rows2: Tensor) -> Tensor:
+            sample = self.candidates.sample[rows1]
+            of_truth = self.y1[sample, None], rows1[:, None]
+            return self.loss.delta_at(self.candidates, *of_truth, self.y2[sample], rows2[:, None]).to(dtype)
+
+        return FlatPairs(self.candidates, delta, self._at_a_time)
+
+    @property
+    def _at_a_time(self) -> int:
+        """The most pairs for which Δ may be computed at once."""
+        return max(1, min(self.budget // BYTES_PER_NUMBER, BLOCK_NUMBERS) // self.y2.shape[1])
 
     def _compute(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Rows of the truth and of the prediction, and Δ between them, block by block."""
         for truth, predicted in self._blocks():
             sample = self.candidates.sample[truth[:, 0]]
             y1, y2 = self.y1[sample].reshape(-1, 1, 1, 1), self.y2[sample].reshape(len(sample), 1, 1, -1)
@@ -147,8 +188,7 @@ class PairwiseExpectation:
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of the truth (g, b) and of the prediction (g, c) for g samples of c candidates each."""
-        largest = max(1, min(self.budget // BYTES_PER_NUMBER, BLOCK_NUMBERS) // self.y2.shape[1])
-        counts = self.candidates.counts
+        largest, counts = self._at_a_time, self.candidates.counts
         for count in counts.unique().tolist():
             first = self.candidates.offsets[counts == count]
             steps = torch.arange(count, device=first.device)

@@ -126,14 +126,14 @@ def inverse(pairs: deque[tuple[Tensor, Tensor]], gradient: Tensor) -> Tensor:
     """
     q, kept = gradient.clone(), []
     for s, y in reversed(pairs):
-        share = float(s @ q) / float(s @ y)
+        share = (s @ q) / (s @ y)
         q -= share * y
         kept.append(share)
     if pairs:
         s, y = pairs[-1]
-        q *= float(s @ y) / float(y @ y)
+        q *= (s @ y) / (y @ y)
     for (s, y), share in zip(pairs, reversed(kept), strict=True):
-        q += (share - float(y @ q) / float(s @ y)) * s
+        q += (share - (y @ q) / (s @ y)) * s
     return q
 
 

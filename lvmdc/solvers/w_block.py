@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from lvmdc import distributed
 from lvmdc.candidates import Candidates
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap, transposed_product
 from lvmdc.inference import best, best_of_class, best_value, own_class
-from lvmdc.objective import half_square, truth_score
+from lvmdc.objective import half_squares, truth_score
 from lvmdc.segments import segment_sum
 
 ROUNDING = 1e-9  # float64 arithmetic is exact to about this share of the objective
@@ -103,6 +104,7 @@ class StructuredHinge(LinearScores):
         self.y, self.C, self.limit = y, C, limit
         self.known = torch.full_like(y, -1) if known is None else known
         self.weight: Tensor | None = None
+        self._origin: tuple[tuple[Tensor, Tensor | None], float] | None = None  # of which losses and weights, and what
 
     @property
     def weights(self) -> Tensor:
@@ -112,8 +114,12 @@ class StructuredHinge(LinearScores):
 
     def mean(self, values: Tensor) -> float:
         """Σ_i v_i values_i / n in float64, v the weights of the samples."""
+        return float(self._mean(values))
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """`mean` as a tensor: every number that is read makes the host wait for the device."""
         values = values.double()
-        return float(distributed.mean(self.candidates, values if self.weight is None else values * self.weights))
+        return distributed.mean(self.candidates, values if self.weight is None else values * self.weights)
 
     def mean_psi(self, y: Tensor, rows: Tensor) -> Tensor:
         """(D,): the weighted mean of Ψ over a selection of one (y, h) per sample."""
@@ -128,11 +134,14 @@ class StructuredHinge(LinearScores):
 
     def value(self, point: Point, expected_loss: Tensor) -> float:
         """The objective (13)."""
-        return half_square(point.w) + self.C * self.mean(self.slack(point.scores, expected_loss))
+        return float(half_squares([point.w]) + self.C * self._mean(self.slack(point.scores, expected_loss)))
 
     def value_at_origin(self, expected_loss: Tensor) -> float:
         """(13) at w = 0, and (14) there for any h*."""
-        return self.C * self.mean(best_value(self.candidates, expected_loss))
+        asked = expected_loss, self.weight
+        if self._origin is None or any(a is not b for a, b in zip(asked, self._origin[0], strict=True)):
+            self._origin = asked, self.mean(best_value(self.candidates, expected_loss))
+        return self.C * self._origin[1]
 
     def truth_score(self, scores: Tensor) -> Tensor:
         """(n,): max_h w·Ψ(x_i, y_i, h), the score of h where it is known."""
@@ -154,8 +163,8 @@ class StructuredHinge(LinearScores):
 
     def convex_value(self, point: Point, expected_loss: Tensor, mean_psi: Tensor) -> float:
         """The objective of (14), where the mean of Ψ(x_i, y_i, h*_i) is `mean_psi` (D,)."""
-        augmented = self.mean(best_value(self.candidates, point.scores + expected_loss))
-        return half_square(point.w) + self.C * (augmented - float(point.w @ mean_psi))
+        augmented = self._mean(best_value(self.candidates, point.scores + expected_loss))
+        return float(half_squares([point.w]) + self.C * (augmented - point.w @ mean_psi))
 
 
 class ImputedLatents:
@@ -212,6 +221,16 @@ class ImputedLatents:
         if hinge.weight is not None:
             weight = weight * hinge.weight[sample]
         return distributed.total(c, hinge.joint.sum(c, hinge.y[sample], used, weight)) / distributed.n_samples(c)
+
+    @cached_property
+    def rows_on_host(self) -> np.ndarray | None:
+        """`rows`, as the loops on the CPU read them."""
+        return None if self.rows is None else self.rows.cpu().numpy()
+
+    @cached_property
+    def mean_on_host(self) -> np.ndarray:
+        """`mean`, as the loops on the CPU read it."""
+        return self.mean.cpu().numpy()
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         """(n, d'), (n,): Ψ of each sample's mixture as a vector in a block of w."""

@@ -113,8 +113,9 @@ class NSlack(ConvexSolver):
         if self._planes is None:
             self._planes = self._first_planes(latents)
         elif latents.rows is not None:
-            old = np.full(len(self._counts), MIXTURE) if self.latents.rows is None else self.latents.rows.cpu().numpy()
-            self._planes.move(old, latents.rows.cpu().numpy())
+            old, new = self.latents.rows_on_host, latents.rows_on_host
+            assert new is not None
+            self._planes.move(np.full(len(self._counts), MIXTURE) if old is None else old, new)
         self.latents, self.expected_loss = latents, expected_loss
         self.losses = expected_loss.detach().cpu().numpy()
         self.total = self.hinge.C / distributed.n_samples(self.hinge.candidates) * self.hinge.weights.cpu().numpy()
@@ -229,7 +230,7 @@ class NSlack(ConvexSolver):
 
     def examine(self) -> Pass:
         """One pass over the features at the w that the weights give, which finds its exact gap and new planes."""
-        hinge, p = self.hinge, self.planes
+        hinge, p, star = self.hinge, self.planes, self.latents.rows_on_host
         p.rescale(self.total)
         w = self.w = p.w(self.latents, self.total)
         point = hinge.at(torch.from_numpy(w).to(hinge.candidates.device))
@@ -240,7 +241,7 @@ class NSlack(ConvexSolver):
         self.gaps = self.total * value.max(axis=1) - mixed
         rows, own = kernels.own_maxima(scores, self._y, self._known, self._starts, self._counts, TIE)
         known = np.where(p.used, planes, -np.inf).max(axis=1)
-        at_latents = self.latents.of(point.scores).double().cpu().numpy()
+        at_latents = self.latents.of(point.scores).double().cpu().numpy() if star is None else scores[star, self._y].astype(np.float64)
         each = value.max(axis=1), np.where(self.total > 0, known, 0.0), at_latents, own
         augmented, seen, truth, highest = (float(one) for one in self._summed(*(self.total @ one for one in each)))
         self.unseen = augmented - seen  # what only the new planes can give

@@ -255,7 +255,7 @@ class Planes:
         """(D,) in float64: Σ_i (total_i Ψ(x_i, y_i, h*_i) − Σ_p α_ip Ψ_ip)."""
         shape, c = (self.n_blocks, self.store.length), self.hinge.candidates
         if latents.rows is None or not self.store.shared:  # the mean is that of all ranks, of which the first one adds it
-            out = (self.hinge.C * (distributed.first_row(c) == 0)) * latents.mean.cpu().numpy().reshape(shape)
+            out = (self.hinge.C * (distributed.first_row(c) == 0)) * latents.mean_on_host.reshape(shape)
         else:  # the same sum, without a copy of the rows in float64
             out, column = np.zeros(shape), np.s_[:, None]
             rows, y = latents.rows.cpu().numpy(), self.hinge.y.cpu().numpy()
