@@ -9,18 +9,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-TORCH = str(Path(torch.__file__).parent)
+LIBRARIES = str(Path(torch.__file__).parent), str(Path(np.__file__).parent)
 TESTS = str(Path(__file__).parent)
 HELPERS = str(Path(__file__).parents[1] / "lvmdc" / "testing.py")  # part of the package, and test code
 
 
 def in_test_code(frame: Any) -> bool:
-    """Whether test code, not the package, called torch."""
-    while frame is not None and frame.f_code.co_filename.startswith(TORCH):
+    """Whether test code, not the package, called torch, or numpy, which read a tensor."""
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith((TESTS, HELPERS))
 

@@ -137,8 +137,8 @@ def test_it_does_not_end_at_w_0_because_that_solves_the_first_problem(kind):
     found, C = planted_motifs(per_class=200, length=40, order=0), 30.0
     c = found.candidates()
     hinge = StructuredHinge(c, found.y, found.psi, C)
-    losses = ExpectedLoss(LabelLoss(), c, found.y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31))
-    rows = c.offsets + torch.where(found.y == 1, torch.randint(31, (400,), generator=torch.Generator().manual_seed(0)), 0)
+    losses = ExpectedLoss(LabelLoss(), c, found.y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31, device=c.device))
+    rows = c.offsets + torch.where(found.y == 1, torch.randint(31, (400,), generator=torch.Generator().manual_seed(0), device=c.device), 0)
     first = convex_solver(hinge, kind[0]).solve(losses, ImputedLatents(hinge, rows=rows), hinge.origin(), 0.01)
     assert first.value == pytest.approx(C)
     assert first.beyond is not None
