@@ -11,6 +11,7 @@ fitted on the training images. Finished rows are kept in CACHE/photographs.jsonl
 """
 
 import argparse
+import hashlib
 import json
 import os
 import warnings
@@ -57,13 +58,18 @@ ABLATION += [("L2 + columns", "photographs"), ("ring + columns", "photographs")]
 Row = dict[str, float]
 
 
-def remembered(prior: ObjectBoxPrior) -> ObjectBoxPrior:
-    """The prior, which computes the box of an image once."""
-    compute, found = prior.box, {}
+def remembered(prior: ObjectBoxPrior, path: Path | None = None) -> ObjectBoxPrior:
+    """The prior, which computes the box of an image once, and keeps it in a file if one is given."""
+    compute, found = prior.box, {row["image"]: torch.tensor(row["box"]) for row in (recorded(path) if path else ())}
 
     def box(image):
-        key = (image.size, hash(image.tobytes()))
-        return found[key] if key in found else found.setdefault(key, compute(image))
+        key = hashlib.sha256(repr(image.size).encode() + image.tobytes()).hexdigest()
+        if key not in found:
+            found[key] = compute(image)
+            if path:
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"image": key, "box": found[key].tolist()}) + "\n")
+        return found[key]
 
     prior.box = box  # type: ignore[method-assign]
     return prior
@@ -95,10 +101,9 @@ def detector(method: str, C: float) -> ExclusiveDetector:
 
 def voc(data: Path) -> ImageSet:
     """The action task, divided as it was published: the list `train` trains, `val` tests."""
-    parts = [voc_action(data / "VOCdevkit", split=split) for split in ("train", "val")]
-    sources, names = ([each for part in parts for each in getattr(part, name)] for name in ("sources", "names"))
-    y, boxes = (torch.cat([getattr(part, name) for part in parts]) for name in ("y", "boxes"))
-    return ImageSet(sources, parts[0].classes, y, boxes, names, division=[0] * len(parts[0]) + [1] * len(parts[1]))
+    every, train = voc_action(data / "VOCdevkit"), set(voc_action(data / "VOCdevkit", split="train").names)
+    division = [int(name not in train) for name in every.names]
+    return ImageSet(every.sources, every.classes, every.y, every.boxes, every.names, division=division)
 
 
 class Photographs:
@@ -112,14 +117,15 @@ class Photographs:
             raise SystemExit(f"{name} has no boxes.csv, so nothing can be measured; python scripts/train.py experiment=photos needs none")
         self.network = CNN(mode="roi", longer_side=512, normalise=0.0, contrast="ring", maps_dir=cache / "maps")
         self.candidates = build_candidates(self.images, SelectiveSearch(), self.network, cache)
-        self.saliency: ObjectBoxPrior | None = None
+        self.cache, self.saliency = cache, None
 
     def prior(self, name: str, train: Tensor) -> ProductPrior | None:
         """By its name in configs/prior, fitted on the training images."""
         if not PRIORS[name]:
             return None
         if "saliency" in PRIORS[name] and self.saliency is None:
-            self.saliency = remembered(SaliencyPrior())
+            made = SaliencyPrior()
+            self.saliency = remembered(made, self.cache / f"saliency-{made.digest[:16]}-{made.threshold:g}.jsonl")
         made = {
             "centred": CentredBoxPrior,
             "common": lambda: remembered(CommonObjectPrior(self.network)),
@@ -249,8 +255,8 @@ def learn(table: Table, data: Photographs, fold: int, given: argparse.Namespace,
             bar.set_postfix_str(f"prior: {name}")
             prior, prior_name = data.prior(name, train), name
             every = data.with_prior(prior)
-        candidates = described(every, kind, data.images, data.candidates.n_features, data.network.scale)
-        own, out = candidates.subset(train), candidates.subset(test)
+        sizes = data.candidates.n_features, data.network.scale
+        own, out = described(every.subset(train), kind, images, *sizes), described(every.subset(test), kind, others, *sizes)
         if guesses:
             bar.set_postfix_str("baselines")
             for guess, value in baselines(out, others, prior=prior).items():
