@@ -108,3 +108,15 @@ def test_an_old_word_of_the_command_line_becomes_the_new_one_with_a_message(old,
 def test_the_names_of_cccp_in_version_0_1_become_those_of_today():
     config = {"method": {"_target_": "lvmdc.LSVM", "cccp": "strict"}, "svm": {"cccp": "full"}}
     assert renamed_config(config) == {"method": {"_target_": "lvmdc.LSVM", "cccp": "inexact"}, "svm": {"cccp": "exact"}}
+
+
+def test_what_was_dropped_is_left_out_of_a_configuration_and_its_solvers_are_replaced():
+    method = {"_target_": "lvmdc.EM", "C": 1.0, "decision": "joint"}
+    module = {"_target_": "lvmdc.lightning.EndToEndModule", "clip": 1.0, "alternate": True, "theta_to_backbone": False}
+    assert renamed_config({"method": method, "module": module}) == {
+        "method": {"_target_": "lvmdc.EM", "C": 1.0},
+        "module": {"_target_": "lvmdc.lightning.EndToEndModule", "clip": 1.0},
+    }
+    for old in ("pegasos", "frank_wolfe"):
+        assert renamed_config({"method": {"solver": old}}) == {"method": {"solver": "n_slack"}}
+    assert renamed_config({"method": {"solver": "one_slack"}}) == {"method": {"solver": "one_slack"}}
