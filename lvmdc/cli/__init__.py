@@ -26,7 +26,16 @@ COMPLETION = ("-sc", "--shell-completion")
 
 def main() -> None:
     """The program `lvmdc`: what follows the name of a command is for that command."""
-    words = sys.argv[1:]
+    try:
+        choose(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `lvmdc | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def choose(words: list[str]) -> None:
+    """Run the command that the first word names."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(overview())  # noqa: T201
     elif words[0] in ("-V", "--version"):

@@ -1,6 +1,7 @@
 """The program `lvmdc`: its commands, their words, and what a shell completes."""
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -97,6 +98,15 @@ def test_data_sets_are_those_that_a_configuration_looks_for(tmp_path):
         "voc_action": "VOCdevkit/VOC2011",
         "voc_detection": "VOCdevkit/VOC2007",
     }
+
+
+@pytest.mark.slow
+def test_a_reader_that_stops_early_causes_no_traceback():
+    closed, written = os.pipe()
+    os.close(closed)
+    done = subprocess.run([sys.executable, "-m", "lvmdc"], stdout=written, stderr=subprocess.PIPE, text=True, timeout=300)
+    os.close(written)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.slow
