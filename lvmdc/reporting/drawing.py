@@ -363,7 +363,7 @@ def png(image: Image.Image) -> bytes:
     b'PNG'
     """
     file = io.BytesIO()
-    image.save(file, format="PNG")
+    image.save(file, format="PNG", compress_level=3)  # a third of the time of 6, the usual level, for 7 % more bytes
     return file.getvalue()
 
 

@@ -93,7 +93,8 @@ def _template() -> Any:
 
     loader = PackageLoader("lvmdc", "reporting")
     environment = Environment(loader=loader, autoescape=True, finalize=text, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["data_uri"] = lambda image: "data:image/png;base64," + base64.b64encode(png(image)).decode()
+    # Markup: base64 needs no escape, and to look for control characters in all of it would take longer than to draw the page.
+    environment.filters["data_uri"] = lambda image: Markup("data:image/png;base64," + base64.b64encode(png(image)).decode())
     environment.filters["explain"] = explain
     return environment.get_template("page.html.jinja")
 
