@@ -21,6 +21,7 @@ from tqdm import tqdm
 from lvmdc import Candidates, LabelLoss, OverlapLoss, ZeroOneLoss
 from lvmdc.feature_maps import ClassBlocks
 from lvmdc.losses import ExpectedLoss, Loss
+from lvmdc.reporting.figures import COLOURS, MARKERS
 from lvmdc.solvers import ImputedLatents, NSlack, OneSlack, StructuredHinge
 from lvmdc.solvers.w_block import ConvexSolver
 
@@ -109,13 +110,13 @@ def draw(found: dict[str, Curves], C: float, path: str) -> None:
     from matplotlib.ticker import NullFormatter
 
     figure, panels = plt.subplots(
-        len(LOSSES), 2 * len(found) // len(LOSSES), figsize=(17, 3.4 * len(LOSSES)), sharey=True, layout="constrained"
+        len(LOSSES), 2 * len(found) // len(LOSSES), figsize=(15, 2.8 * len(LOSSES)), sharey=True, layout="constrained"
     )
     pairs = panels.reshape(len(LOSSES), -1, 2).swapaxes(0, 1).reshape(-1, 2)  # in the order of the problems
     for (title, curves), pair in zip(found.items(), pairs, strict=True):
         for axes, column, label in zip(pair, (1, 2), ("CPU seconds", "passes over the features"), strict=True):
-            for name, points in curves.items():
-                axes.loglog([point[column] for point in points], [point[0] for point in points], marker="o", label=name)
+            for (name, points), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
+                axes.loglog([point[column] for point in points], [point[0] for point in points], color=colour, marker=marker, label=name)
             axes.xaxis.set_minor_formatter(NullFormatter())  # within a decade its labels would lie over each other
             axes.set_xlabel(label)
             axes.grid(alpha=0.3)
@@ -123,7 +124,7 @@ def draw(found: dict[str, Curves], C: float, path: str) -> None:
     for axes in panels[:, 0]:
         axes.set_ylabel("duality gap / C")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(SOLVERS))
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 def main() -> None:
