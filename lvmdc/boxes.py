@@ -10,6 +10,8 @@ from torch import Tensor
 from lvmdc.arrays import ArrayLike, as_tensor, check_finite
 from lvmdc.segments import segment_ids
 
+RING = 1.8  # sides of the outer box, in sides of the box
+
 
 def box_area(boxes: Tensor) -> Tensor:
     """Areas of boxes, (…, 4) → (…).
@@ -30,6 +32,17 @@ def box_iou(a: Tensor, b: Tensor) -> Tensor:
     height = torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])
     common = width.clamp(min=0) * height.clamp(min=0)
     return common / (box_area(a) + box_area(b) - common)
+
+
+def outer_boxes(boxes: Tensor, width: float, height: float, factor: float = RING) -> Tensor:
+    """(m, 4): the boxes enlarged about their centres by `factor`, cut at the borders of the image.
+
+    >>> outer_boxes(torch.tensor([[4.0, 4.0, 8.0, 8.0]]), 20.0, 7.0, factor=2.0)
+    tensor([[ 2.,  2., 10.,  7.]])
+    """
+    centre, half = (boxes[:, :2] + boxes[:, 2:]) / 2, factor / 2 * (boxes[:, 2:] - boxes[:, :2])
+    limit = torch.tensor([width, height], dtype=boxes.dtype, device=boxes.device)
+    return torch.cat([(centre - half).clamp(min=0), torch.minimum(centre + half, limit)], dim=1)
 
 
 def checked_boxes(boxes: ArrayLike, total: int) -> Tensor:

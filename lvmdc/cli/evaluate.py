@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lvmdc.candidates import Candidates
 from lvmdc.cli import errors
 from lvmdc.cli.report import measures_table
 from lvmdc.lightning.checkpoint import Checkpoint, read_checkpoint
+from lvmdc.lightning.data import peak_memory
 from lvmdc.lightning.detector import DetectorModule
 from lvmdc.lightning.drawing import surest, usual_boxes
 from lvmdc.lightning.module import LatentModule
@@ -82,7 +84,7 @@ def predict_images(cfg: DictConfig) -> Path:
             boxes = proposals.boxes(image, name)
             yield name, image, described_with_prior(image, name, boxes, features, prior, checkpoint.prior_columns)
 
-    folder = Path(cfg.output or cfg.paths.output_dir)
+    folder, began = Path(cfg.output or cfg.paths.output_dir), time.perf_counter()
     if isinstance(model, DetectorModule):
         detector, most, least = model.detector, *shown(model.detector, cfg.top_k, cfg.min_score)
         found = (SceneRecord(name, surest(detector.predict(c), least, most), image) for name, image, c in described())
@@ -91,7 +93,8 @@ def predict_images(cfg: DictConfig) -> Path:
         path = save_predictions(
             folder, (best(model, name, image, c, ALTERNATIVES if cfg.top_k is None else cfg.top_k) for name, image, c in described())
         )
-    log.info("%d images\npredictions  %s", len(files), path)
+    seconds = (time.perf_counter() - began) / len(files)
+    log.info("%d images, %.2f s per image; peak memory %.1f GB\npredictions  %s", len(files), seconds, peak_memory() / 1e9, path)
     return path
 
 

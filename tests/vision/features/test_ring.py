@@ -6,8 +6,9 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
+from lvmdc.boxes import outer_boxes
 from lvmdc.vision.features import CNN, cnn
-from lvmdc.vision.features.ring import outer_boxes, ring_means
+from lvmdc.vision.features.ring import ring_means
 from lvmdc.vision.features.roi import roi_pool
 
 
