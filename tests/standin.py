@@ -36,6 +36,9 @@ FREE |= {"aten::slice", "aten::select", "aten::unsqueeze", "aten::squeeze", "ate
 FREE |= {"aten::unbind", "aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty"}  # start nothing on a device
 
 
+PRODUCTS = torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__
+
+
 @dataclass
 class Seen:
     """What a block of code asked of the device. `operations` are all of them; `launches` those that start a kernel there, not a view or a
@@ -154,6 +157,8 @@ class _Factories(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.Tensor.__format__ and isinstance(args[0], StandIn):
             return func(args[0].detach().cpu(), *args[1:])
+        if func in PRODUCTS and isinstance(args[0], StandIn) and (args[0].dim(), args[1].dim()) == (1, 2):
+            return torch.mv(args[1].T, args[0])  # torch squeezes the product in place, which a tensor around another does not notice
         device = kwargs.get("device")
         here = device is not None and not isinstance(device, int) and torch.device(device).type == NAME
         if here and getattr(func, "__name__", "") != "to" and not any(isinstance(one, StandIn) for one in _leaves(args)):
@@ -166,5 +171,7 @@ _aten = torch.library.Library("aten", "IMPL")
 for _op in (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default, torch.ops.aten._copy_from.default):
     _aten.impl(_op, lambda *args, _op=_op, **kwargs: _run(_op, args, kwargs), "PrivateUse1")
 torch.__future__.set_overwrite_module_params_on_conversion(True)  # `module.to(…)` cannot exchange what is inside a tensor
+
+getattr(torch, NAME).get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]  # which torch.autocast asks
 _factories = _Factories()
 _factories.__enter__()

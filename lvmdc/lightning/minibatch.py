@@ -137,7 +137,7 @@ class MiniBatchModule(LatentModule):
         networks = (self._networks[0], getattr(self.learner, "conditional", None))
         for name, network, seen in zip(("prediction", "conditional"), networks, (one, one.for_phi()), strict=True):
             if isinstance(network, nn.Module):
-                columns = module_scores(copy.deepcopy(network).eval(), seen).shape[1]
+                columns = module_scores(copy.deepcopy(network).eval().to(seen.device), seen).shape[1]
                 if columns != self.learner.n_classes_:
                     raise ValueError(f"{name} must score the {self.learner.n_classes_} classes of the data, but it scores {columns}")
 
