@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tqdm import tqdm
 
 from lvmdc.candidates import Candidates
 from lvmdc.cli import errors
-from lvmdc.cli.report import measures_table
+from lvmdc.cli.report import added_note, measures_table
 from lvmdc.lightning.checkpoint import Checkpoint, read_checkpoint
 from lvmdc.lightning.data import peak_memory
 from lvmdc.lightning.detector import DetectorModule
@@ -26,7 +27,7 @@ from lvmdc.vision.datasets.folder import refuse, unreadable
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection import Detector
 from lvmdc.vision.features import Features
-from lvmdc.vision.features.with_prior import described_with_prior
+from lvmdc.vision.features.with_prior import described_with_prior, from_prior
 from lvmdc.vision.proposals import Proposals
 
 log = logging.getLogger(__name__)
@@ -78,23 +79,38 @@ def predict_images(cfg: DictConfig) -> Path:
     refuse(unreadable(files), f"input: {cfg.input} cannot be predicted")
     images = ImageSet(files, checkpoint.classes, names=[path.relative_to(base).as_posix() for path in files])
 
-    def described() -> Iterator[tuple[str, Image.Image, Candidates]]:
+    counted: Counter[bool] = Counter()  # boxes, by whether the prior added them
+
+    def described() -> Iterator[tuple[str, Image.Image, Candidates, int]]:
         for i, name in enumerate(tqdm(images.names, desc="images", unit="image")):
             image = images.image(i)
             boxes = proposals.boxes(image, name)
-            yield name, image, described_with_prior(image, name, boxes, features, prior, checkpoint.prior_columns)
+            yield name, image, described_with_prior(image, name, boxes, features, prior, checkpoint.prior_columns), len(boxes)
+
+    def scenes(detector: Detector) -> Iterator[SceneRecord]:
+        most, least = shown(detector, cfg.top_k, cfg.min_score)
+        for name, image, c, proposed in described():
+            found = surest(detector.predict(c), least, most)
+            own = from_prior(found, c, c.counts - proposed).tolist()
+            counted.update(own)
+            yield SceneRecord(name, found, image, own)
+
+    def predictions() -> Iterator[Prediction]:
+        for name, image, c, proposed in described():
+            found = best(model, name, image, c, proposed, ALTERNATIVES if cfg.top_k is None else cfg.top_k)
+            counted[found.best.from_prior] += 1
+            yield found
 
     folder, began = Path(cfg.output or cfg.paths.output_dir), time.perf_counter()
     if isinstance(model, DetectorModule):
-        detector, most, least = model.detector, *shown(model.detector, cfg.top_k, cfg.min_score)
-        found = (SceneRecord(name, surest(detector.predict(c), least, most), image) for name, image, c in described())
-        path = save_scenes(folder, found, checkpoint.classes)
+        path = save_scenes(folder, scenes(model.detector), checkpoint.classes)
     else:
-        path = save_predictions(
-            folder, (best(model, name, image, c, ALTERNATIVES if cfg.top_k is None else cfg.top_k) for name, image, c in described())
-        )
+        path = save_predictions(folder, predictions())
     seconds = (time.perf_counter() - began) / len(files)
-    log.info("%d images, %.2f s per image; peak memory %.1f GB\npredictions  %s", len(files), seconds, peak_memory() / 1e9, path)
+    if counted[True]:
+        log.warning("%s", added_note(counted[True], counted.total(), prior))
+    log.info("%d images, %.2f s per image; peak memory %.1f GB", len(files), seconds, peak_memory() / 1e9)
+    log.info("predictions  %s\ndrawings     %s", path, path.parent / "images")
     return path
 
 
@@ -111,12 +127,12 @@ def shown(detector: Detector, top_k: int | None, min_score: float | None) -> tup
     return top_k, 0.0 if min_score is None else min_score
 
 
-def best(model: LatentModule, name: str, image: Image.Image, candidates: Candidates, top_k: int) -> Prediction:
-    """The best class and box of an image, and the alternatives."""
+def best(model: LatentModule, name: str, image: Image.Image, candidates: Candidates, proposed: int, top_k: int) -> Prediction:
+    """The best class and box of an image, and the alternatives; the prior added the candidates after the first `proposed`."""
     assert candidates.boxes is not None
     y, h, score = model.prediction(candidates).top_k(candidates, max(1, top_k))
     rows = zip(y[0].tolist(), h[0].tolist(), score[0].tolist(), strict=True)
-    found = [Detection(model.classes[k], s, candidates.boxes[c]) for k, c, s in rows if k >= 0]
+    found = [Detection(model.classes[k], s, candidates.boxes[c], c >= proposed) for k, c, s in rows if k >= 0]
     return Prediction(name, found[0], found[1:], image)
 
 

@@ -74,6 +74,6 @@ def make_proposals(cfg: DictConfig) -> Path:
         "",
     )
     if truth is not None and bool((~truth.difficult).any()):
-        found = f", {100 * box_recall(placed, truth):.1f} % of the true boxes found at IoU 0.5"
+        found = f", {100 * box_recall(placed, truth):.1f} % of the ground-truth boxes found at IoU 0.5"
     log.info("%.1f boxes per image%s\nproposals  %s", placed.n_candidates / len(placed), found, path)
     return path

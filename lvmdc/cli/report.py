@@ -16,7 +16,7 @@ from lvmdc.lightning.data import LatentDataModule
 from lvmdc.lightning.detector import DetectorModule, images_of
 from lvmdc.lightning.drawing import captioned_sheet, draw_learned, draw_samples
 from lvmdc.lightning.module import LatentModule
-from lvmdc.priors import ProductPrior, SaliencyPrior
+from lvmdc.priors import Prior, ProductPrior, SaliencyPrior
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
 from lvmdc.reporting.drawing import png
 from lvmdc.reporting.glossary import glossary
@@ -25,6 +25,7 @@ from lvmdc.storage.files import SUFFIXES, SafeNames, write_atomically, write_mea
 from lvmdc.vision.datasets.images import ImageSet
 from lvmdc.vision.detection import pseudo_labels, save_coco
 from lvmdc.vision.features import CNN, Concatenated
+from lvmdc.vision.features.with_prior import from_prior
 from lvmdc.vision.proposals import JitteredBoxes
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ COLUMNS = 6  # scenes in a row of a sheet
 PER_CLASS = 6  # training images that show what was found of a class, as soon as it is learned
 SURE = 0.5  # probability above which a box is drawn
 UNKNOWN = (
-    "No true boxes of test images are known, so how well objects are found cannot be measured: look at the images in the report.\n"
+    "No ground-truth boxes of test images are known, so how well objects are found cannot be measured: look at the images in the report.\n"
     "A table of boxes (for instance boxes.csv next to the class folders) would measure it."
 )
 REMEDIES = (
@@ -64,19 +65,18 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
             logger.log_results({name: value for name, value in settings.items() if name.startswith(groups)}, found)
     board = f"tensorboard --logdir {folder}"
     write_measures(folder / "results.json", found | {"objective": module.history()[-1]["objective"]})
-    if isinstance(module, DetectorModule):
-        _save_pseudo_labels(module, folder / "pseudo_labels.json")
     items = module.data.items
     notes = [UNKNOWN] if isinstance(items, ImageSet) and not bool(items.boxed.any()) else []
     if isinstance(module, DetectorModule):
-        notes = [verdict(results), f"Supervision used: {supervision(module.data)}."]
+        added = _save_pseudo_labels(module, folder / "pseudo_labels.json")
+        notes = [verdict(results), *added, f"Supervision used: {supervision(module.data)}."]
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
         legend = ("truth", "predicted", "score") if isinstance(module, DetectorModule) else ("truth", "predicted", "heat", "right", "wrong")
         write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board], notes, legend)
     if results:
         log.info("\n%s\n", table.text())
-    for note in notes[:1]:
+    for note in notes[: -1 if isinstance(module, DetectorModule) else None]:  # the supervision was logged before
         log.info("%s", note)
     log.info("objective %.4f after %d iterations", module.history()[-1]["objective"], len(module.history()))
     log.info("run folder  %s", folder)
@@ -138,7 +138,7 @@ def supervision(data: LatentDataModule) -> str:
     if shown := int(data.shown().sum()):
         found.append(f"boxes of {shown} images")
     if isinstance(data.proposals, JitteredBoxes):
-        found.append("true boxes, from which proposals are made")
+        found.append("ground-truth boxes, from which proposals are made")
     parts = [data.features, *(data.features.parts.values() if isinstance(data.features, Concatenated) else ())]
     for weights in dict.fromkeys(part.weights for part in parts if isinstance(part, CNN) and part.weights is not None):
         found.append("a classifier trained on ImageNet" if weights == "default" else f"a network with the weights {weights}")
@@ -208,10 +208,26 @@ def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple
     return learned + drawn
 
 
-def _save_pseudo_labels(module: DetectorModule, path: Path) -> None:
-    """The boxes found in the training part as COCO annotations, from which a fully supervised detector can learn."""
+def added_note(count: int, total: int, prior: Prior | None) -> str:
+    """How many of the boxes found are not proposals but boxes that the prior suggests.
+
+    >>> from lvmdc.priors import CentredBoxPrior
+    >>> added_note(3, 4, CentredBoxPrior())
+    '3 of 4 boxes are not proposals but boxes that the prior added (centred box): check them in the drawings.'
+    """
+    names = ", ".join(part.name for part in (prior.priors if isinstance(prior, ProductPrior) else [prior]) if part is not None)
+    return f"{count} of {total} boxes are not proposals but boxes that the prior added ({names}): check them in the drawings."
+
+
+def _save_pseudo_labels(module: DetectorModule, path: Path) -> list[str]:
+    """The boxes found in the training part as COCO annotations, from which a fully supervised detector can learn; a note where the prior
+    may add boxes."""
     train = module.data.train
     assert train is not None
     images = images_of(train)
     boxes = pseudo_labels(module.detector, train.candidates.to(module.device), images.table, module.pseudo_score)
     save_coco(path, images, boxes.to("cpu"))
+    if train.added is None or not bool(train.added.any()):
+        return []
+    count = int(from_prior(boxes.to("cpu"), train.candidates, train.added).sum())
+    return [f"Training images: {added_note(count, len(boxes), module.data.prior)}"]

@@ -90,14 +90,15 @@ class Samples:
     h: Tensor | None
     divided: bool = False  # whether these are one rank's, and the other ranks have the others
     shown: Tensor | None = None  # (n,) which samples may be trained with their true h or boxes (`known_boxes`); None: none
+    added: Tensor | None = None  # (n,) how many of the last candidates of each image the prior added; None: no prior that adds any
 
     def __len__(self) -> int:
         return len(self.y)
 
     def subset(self, index: Tensor) -> Samples:
         """Some of the samples, in that order."""
-        h, shown = (None if values is None else values[index] for values in (self.h, self.shown))
-        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h, shown=shown)
+        h, shown, added = (None if values is None else values[index] for values in (self.h, self.shown, self.added))
+        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h, shown=shown, added=added)
 
     def to(self, device: torch.device) -> Samples:
         """The same on another device; the items stay where they are."""
@@ -327,14 +328,16 @@ class LatentDataModule(pl.LightningDataModule):
         boxes are added."""
         images, prior, began = self.images, self.prior, time.perf_counter()
         parts = (images, self.proposals, self.features, self.cache_dir, self.progress)
-        candidates = build_candidates(*parts, None if self.learns_prior else prior)
+        candidates, added = build_candidates(*parts, None if self.learns_prior else prior), None
         if prior is not None and self.learns_prior:
             prior.fit(TrainingImages(images, train.tolist(), self.progress))
+            proposed = candidates.counts
             candidates = with_prior(images, candidates, self.features, prior, self.prior_columns, self.progress)
+            added = candidates.counts - proposed
         log.info("proposals: %.1f boxes per image%s", candidates.n_candidates / len(candidates), self._reach(candidates))
         seconds = (time.perf_counter() - began) / len(candidates)
         log.info("candidates took %.2f s per image; peak memory so far %.1f GB", seconds, peak_memory() / 1e9)
-        return Samples(images, candidates, images.labels, _true_h(images, candidates))
+        return Samples(images, candidates, images.labels, _true_h(images, candidates), added=added)
 
     def _reach(self, candidates: Candidates) -> str:
         """How many of the true boxes the candidates find, where they are known; a warning where candidates are too few or too small."""
@@ -342,8 +345,10 @@ class LatentDataModule(pl.LightningDataModule):
         if truth is not None and bool((~truth.difficult).any()):
             recall = metrics.box_recall(candidates, truth)
             if recall < LEAST_RECALL:
-                log.warning("proposals find only %.1f %% of the true boxes, and the others cannot be predicted: %s", 100 * recall, remedy)
-            return f", {100 * recall:.1f} % of the true boxes found at IoU 0.5"
+                log.warning(
+                    "proposals find only %.1f %% of the ground-truth boxes, and the others cannot be predicted: %s", 100 * recall, remedy
+                )
+            return f", {100 * recall:.1f} % of the ground-truth boxes found at IoU 0.5"
         share = largest_share(self.images, candidates)
         if share < LEAST_SHARE:
             reason = "of its image (median), so that larger objects cannot be found"

@@ -4,7 +4,7 @@
 
     {"format": "lvmdc predictions", "version": 2, "images": [
         {"name": "elk/1.jpg", "class": "elk", "score": 1.25, "box": [x1, y1, x2, y2], "drawing": "images/elk/1.png",
-         "alternatives": [{"class": "deer", "score": 1.1, "box": [x1, y1, x2, y2]}, …]}, …]}
+         "alternatives": [{"class": "deer", "score": 1.1, "box": [x1, y1, x2, y2], "from_prior": true}, …]}, …]}
 
 and for images with objects of several classes
 
@@ -13,7 +13,8 @@ and for images with objects of several classes
          "objects": [{"class": "elk", "score": 1.25, "box": [x1, y1, x2, y2]}, …]}, …]}
 
 with images in the order in which they came, boxes in pixels of the image (null where candidates have none), alternatives and objects best
-first, and drawings relative to the JSON (null where no image was given).
+first, and drawings relative to the JSON (null where no image was given). `from_prior` is there where the prior added the box to the
+candidates, such as a box in the middle of the image, so that no proposal of the image has led to it.
 """
 
 import json
@@ -41,6 +42,7 @@ class Detection:
     class_name: str
     score: float
     box: ArrayLike | None
+    from_prior: bool = False  # whether the prior added the box
 
     def as_json(self) -> dict[str, object]:
         """Plain data; boxes to a thousandth of a pixel."""
@@ -50,7 +52,7 @@ class Detection:
             raise ValueError(f"score must be finite, but it is {score}")
         if box is not None and (len(box) != 4 or not all(map(math.isfinite, box))):
             raise ValueError(f"box must hold four finite numbers x1, y1, x2, y2, but it is {box}")
-        return {"class": self.class_name, "score": score, "box": box}
+        return {"class": self.class_name, "score": score, "box": box} | ({"from_prior": True} if self.from_prior else {})
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _drawn(record: Prediction, image: Image.Image, size: int) -> Image.Image:
 
 @dataclass(frozen=True)
 class SceneRecord:
-    """What is predicted for one image: its boxes with scores, best first.
+    """What is predicted for one image: its boxes with scores, best first, and which of them the prior added; none by default.
 
     >>> SceneRecord("a.jpg", LabelledBoxes([0], [0], [[0, 0, 4, 4]], score=[1.0]), Image.new("RGB", (8, 8))).name
     'a.jpg'
@@ -124,6 +126,7 @@ class SceneRecord:
     name: str
     found: LabelledBoxes
     image: Image.Image
+    from_prior: Sequence[bool] = ()
 
 
 def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Sequence[str], size: int = 512) -> Path:
@@ -142,8 +145,9 @@ def save_scenes(folder: str | Path, records: Iterable[SceneRecord], classes: Seq
         found = record.found
         if found.score is None:
             raise ValueError(f"{record.name}: found must have scores, but found.score is None")
-        columns = zip(found.label.tolist(), found.score.tolist(), found.box, strict=True)
-        objects = [Detection(classes[k], score, box).as_json() for k, score, box in columns]
+        own = record.from_prior or [False] * len(found)
+        columns = zip(found.label.tolist(), found.score.tolist(), found.box, own, strict=True)
+        objects = [Detection(classes[k], score, box, added).as_json() for k, score, box, added in columns]
         drawing = Path("images") / names.path(record.name)
         count = f"{len(objects)} object{'' if len(objects) == 1 else 's'}"
         write_atomically(folder / drawing, png(draw_scene(record.image, found, classes, caption=count, size=size)))

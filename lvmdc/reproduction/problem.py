@@ -47,7 +47,7 @@ class Problem:
     def of(cls, images: ImageSet, candidates: Candidates) -> Problem:
         """The problem of images whose true boxes are known."""
         if images.boxes is None:
-            raise ValueError("data.images must have true boxes to measure by, but they have none")
+            raise ValueError("data.images must have ground-truth boxes to measure by, but they have none")
         h = true_candidate(candidates, images.boxes)[0]
         return cls(candidates, images.y, h, images.boxes, images.groups)
 

@@ -187,7 +187,7 @@ def test_a_data_set_on_disk_is_learned_from_by_its_config(run, config, tmp_path,
         ("method.C=-1.0", "C must be a positive number"),
         ("module.detector.bias=0.0", "bias must be positive"),
         ("data.fraction=1.5", "fraction must lie between 0 and 1"),
-        ("proposals=people", "include_truth needs images whose true boxes are known"),
+        ("proposals=people", "include_truth needs images whose ground-truth boxes are known"),
         ("trainer=ddp", "a detector learns on one device, but the trainer, or torchrun, asks for several"),
         ("trainer.accelerator=tpu", "trainer: .*torch_xla"),  # asked for, and not here
         ("module.pseudo_score=2.0", r"module\.pseudo_score must be a probability, or null, but it is 2\.0"),
@@ -218,7 +218,7 @@ def test_boxes_are_proposed_for_images_with_several_objects(config, tmp_path, ca
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         path = make_proposals(config("make_proposals", *overrides))
     assert np.load(path, allow_pickle=False)["counts"].tolist() == [81] * 4
-    assert "81.0 boxes per image, 100.0 % of the true boxes found" in caplog.text
+    assert "81.0 boxes per image, 100.0 % of the ground-truth boxes found" in caplog.text
 
 
 VOC = ["experiment=wsod_voc", *QUIET]

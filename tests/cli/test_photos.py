@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -75,9 +76,13 @@ def test_without_boxes_all_images_train_and_the_run_says_what_it_cannot_measure(
     assert "supervision used: labels of 12 images; a classifier trained on ImageNet" in said
     assert "how well objects are found cannot be measured" in said
     assert "s per image; peak memory so far" in said
+    added = re.search(r"Training images: (\d+) of 12 boxes are not proposals but boxes that the prior added \(centred box, [a-z ]+\)", said)
+    assert added
+    assert 0 <= int(added[1]) <= 12
     report = (out / "report.html").read_text(encoding="utf-8")
     assert "how well objects are found cannot be measured" in report
     assert "Supervision used: labels of 12 images; a classifier trained on ImageNet" in report
+    assert f"{added[0]}: check them" in report
     assert "the model&#39;s own belief about h" in report
     for name in ("report.html", "images/all.png", "checkpoints/last.ckpt"):
         assert (out / name).stat().st_size > 0
@@ -121,6 +126,23 @@ def test_predictions_are_those_of_training(run, photos, config, tmp_path):
         x, y, w, h = row["bbox"]
         same += bool(boxes[names[row["image_id"]]]) and np.allclose(boxes[names[row["image_id"]]][0], [x, y, x + w, y + h], atol=1.5)
     assert same >= 11  # of 12; half precision may decide a tie
+
+
+def test_boxes_that_the_prior_added_are_marked_and_counted(run, photos, config, tmp_path, caplog):
+    out, _, _ = run
+    words = [f"ckpt_path='{out}'", f"input='{photos}'", f"output={tmp_path}/out", f"paths.output_dir={tmp_path}", "min_score=0.0"]
+    with caplog.at_level(logging.INFO, logger="lvmdc"):
+        entries = json.loads(predict_images(config("predict", *words)).read_text())["images"]
+    found = [object_ for entry in entries for object_ in entry["objects"]]
+    prior = read_checkpoint(out).prior()
+    for entry in entries:
+        own = prior.boxes(Image.open(photos / entry["name"]).convert("RGB")).numpy()
+        for object_ in entry["objects"]:
+            assert object_.get("from_prior", False) == bool(np.isclose(own, object_["box"], atol=2e-3).all(axis=1).any())
+    marked = sum("from_prior" in object_ for object_ in found)
+    assert marked > 0
+    assert f"{marked} of {len(found)} boxes are not proposals but boxes that the prior added" in caplog.text
+    assert f"drawings     {tmp_path}/out/images" in caplog.text
 
 
 def test_a_checkpoint_without_a_test_part_is_not_evaluated(run, config, tmp_path):
@@ -180,7 +202,7 @@ def test_proposals_that_reach_little_are_named_before_training(tmp_path, caplog)
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         LatentDataModule(folder(tmp_path), WindowGrid(size=(16, 16), stride=16), HOG(cell=8), progress=False).setup()
-    assert "proposals find only 0.0 % of the true boxes" in caplog.text
+    assert "proposals find only 0.0 % of the ground-truth boxes" in caplog.text
 
 
 def test_bad_files_end_the_run_before_any_work(config, tmp_path):

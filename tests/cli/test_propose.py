@@ -41,7 +41,7 @@ def test_written_boxes_are_those_of_the_proposals_and_the_log_counts_them(config
     assert arrays["images"].tolist() == cluttered_digits(per_class=2).names
     assert arrays["counts"].tolist() == [25] * 12
     assert arrays["boxes"][:2].tolist() == [[0, 0, 32, 32], [8, 0, 40, 32]]
-    assert "25.0 boxes per image, 100.0 % of the true boxes found at IoU 0.5" in caplog.text
+    assert "25.0 boxes per image, 100.0 % of the ground-truth boxes found at IoU 0.5" in caplog.text
 
 
 def test_without_true_boxes_the_log_counts_boxes_alone(config, photos, tmp_path, caplog):
@@ -61,7 +61,7 @@ def test_a_training_from_a_file_of_boxes_is_that_from_the_proposals_themselves(c
         direct = train(config("train", *quick))
         again = train(config("train", *quick, "proposals=file", f"proposals.path={path}", f"paths.output_dir={tmp_path / 'again'}"))
     assert again == pytest.approx(direct)
-    assert caplog.text.count("proposals: 25.0 boxes per image, 100.0 % of the true boxes found at IoU 0.5") == 2
+    assert caplog.text.count("proposals: 25.0 boxes per image, 100.0 % of the ground-truth boxes found at IoU 0.5") == 2
 
 
 @pytest.mark.parametrize("include", [True, False])
@@ -91,7 +91,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(config, photos, tmp_path
         make_proposals(config("make_proposals", *settings(tmp_path, f"output={tmp_path}")))
     (photos / "boxes.csv").unlink()
     words = ["data=folder", f"data.images.path={photos}", "proposals=people"]
-    with pytest.raises(ValueError, match="include_truth needs images whose true boxes are known"):
+    with pytest.raises(ValueError, match="include_truth needs images whose ground-truth boxes are known"):
         make_proposals(config("make_proposals", *settings(tmp_path, *words)))
 
 

@@ -105,7 +105,7 @@ def test_problem_comes_back_from_its_file_mapped(digits, samples):
 def test_images_without_true_boxes_are_refused(digits):
     known = cluttered_digits(per_class=6)
     images = ImageSet([known.image(i) for i in range(len(known))], known.classes, known.y)
-    with pytest.raises(ValueError, match=r"data\.images must have true boxes to measure by, but they have none"):
+    with pytest.raises(ValueError, match=r"data\.images must have ground-truth boxes to measure by, but they have none"):
         Problem.of(images, digits.candidates)
 
 

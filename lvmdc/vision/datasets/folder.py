@@ -42,7 +42,7 @@ def read_box_table(path: Path, root: Path, labels: Sequence[str], sizes: Mapping
         if row["label"] is None or _key(row["label"]) != _key(label):
             raise ValueError(f"{where}: {name} lies in the class folder {label!r}, but its label is {row['label']!r}")
         if name in found:
-            raise ValueError(f"{where}: {name} has a second row, but an image has one true box")
+            raise ValueError(f"{where}: {name} has a second row, but an image has one ground-truth box")
         found[name] = _box(row, sizes[name], f"{where}: {name}")
     if not found:
         raise ValueError(f"{path} must have a row for at least one image, but it has none")

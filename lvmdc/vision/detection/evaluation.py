@@ -119,7 +119,7 @@ def supervised(detector: Detector, candidates: Candidates, images: ImageSet) -> 
     """
     truth, labels = images.truth, images.table
     if truth is None:
-        raise ValueError("images must have true boxes to train with, but images.truth is None")
+        raise ValueError("images must have ground-truth boxes to train with, but images.truth is None")
     found: Detector = detector.clone()
     assert found.learner is not None
     found.learner.set_params(init="uniform", n_init=1)

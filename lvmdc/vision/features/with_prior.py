@@ -9,6 +9,7 @@ from PIL import Image
 from torch import Tensor
 from tqdm import tqdm
 
+from lvmdc.boxes import LabelledBoxes
 from lvmdc.candidates import Candidates
 from lvmdc.priors.base import Prior
 from lvmdc.storage.mapped import release, stacked
@@ -94,6 +95,21 @@ def described_with_prior(
         return Candidates(numbers, [len(boxes)], boxes)
     places, more, weights, known = _one(image, name, boxes, features, prior, columns)
     return Candidates(torch.cat([torch.cat([numbers, more]), known], dim=1), [len(places)], places, prior=weights)
+
+
+def from_prior(found: LabelledBoxes, candidates: Candidates, added: Tensor) -> Tensor:
+    """(m,) which of the boxes found are ones that the prior added: the last `added` (n,) candidates of each image.
+
+    >>> candidates = Candidates(torch.zeros(2, 1), [2], [[0, 0, 2, 2], [1, 0, 3, 2]])
+    >>> from_prior(LabelledBoxes([0, 0], [0, 1], [[1, 0, 3, 2], [0, 0, 2, 2]]), candidates, torch.tensor([1]))
+    tensor([ True, False])
+    """
+    assert candidates.boxes is not None
+    own = torch.zeros(len(found), dtype=torch.bool, device=found.box.device)
+    last = (candidates.offsets[: len(candidates)] + candidates.counts - 1)[found.image]
+    for back in range(int(added.max())):
+        own |= (found.box == candidates.boxes[last - back]).all(dim=1) & (back < added[found.image])
+    return own
 
 
 def _one(

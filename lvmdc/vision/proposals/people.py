@@ -79,7 +79,7 @@ class PeopleBoxes(Proposals):
         self.size, self.places = size, places
         self._truth = _true_boxes(images) if include_truth else None
         included = "is among its candidates, as in the paper; include_truth=false leaves it out"
-        log.info("the true box of each image %s", included if include_truth else "is not added to its candidates")
+        log.info("the ground-truth box of each image %s", included if include_truth else "is not added to its candidates")
 
     def boxes(self, image: Image.Image, name: str) -> Tensor:
         found = self._detections(image)
@@ -143,7 +143,7 @@ def _whole_pixels(boxes: np.ndarray, image: Image.Image) -> np.ndarray:
 
 def _true_boxes(images: ImageSet | None) -> dict[str, Tensor]:
     if images is None or images.boxes is None:
-        raise ValueError("include_truth needs images whose true boxes are known, but there are none; or set include_truth=false")
+        raise ValueError("include_truth needs images whose ground-truth boxes are known, but there are none; or set include_truth=false")
     truth = dict(zip(images.names, images.boxes, strict=True))
     if len(truth) < len(images):
         raise ValueError("include_truth needs images with names that differ, but two have the same")
@@ -153,6 +153,6 @@ def _true_boxes(images: ImageSet | None) -> dict[str, Tensor]:
 def _inserted(boxes: Tensor, truth: dict[str, Tensor], name: str) -> Tensor:
     """The boxes with the true one among them, at a position that does not reveal it."""
     if name not in truth:
-        raise ValueError(f"images must have the true box of every image, but there is none for {name!r}")
+        raise ValueError(f"images must have the ground-truth box of every image, but there is none for {name!r}")
     at = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % (len(boxes) + 1)
     return torch.cat([boxes[:at], truth[name][None], boxes[at:]])

@@ -99,8 +99,8 @@ def test_the_true_box_is_one_more_candidate_anywhere_in_the_order(seen, caplog):
     with caplog.at_level(logging.INFO, logger="lvmdc"):
         proposals = PeopleBoxes(images, include_truth=True)
         plain = PeopleBoxes(images)
-    assert "the true box of each image is among its candidates, as in the paper; include_truth=false leaves it out" in caplog.text
-    assert "the true box of each image is not added to its candidates" in caplog.text
+    assert "the ground-truth box of each image is among its candidates, as in the paper; include_truth=false leaves it out" in caplog.text
+    assert "the ground-truth box of each image is not added to its candidates" in caplog.text
     places = []
     for name in names:
         boxes = proposals.boxes(GREY, name)
@@ -111,14 +111,16 @@ def test_the_true_box_is_one_more_candidate_anywhere_in_the_order(seen, caplog):
     assert len(set(places)) > 10
     assert proposals.boxes(GREY, names[3]).tolist() == PeopleBoxes(images, include_truth=True).boxes(GREY, names[3]).tolist()
     assert proposals.settings() != plain.settings()
-    with pytest.raises(ValueError, match=r"images must have the true box of every image, but there is none for 'x\.jpg'"):
+    with pytest.raises(ValueError, match=r"images must have the ground-truth box of every image, but there is none for 'x\.jpg'"):
         proposals.boxes(GREY, "x.jpg")
 
 
 def test_true_boxes_that_are_not_known_are_refused():
     unknown = ImageSet([np.zeros((6, 8), np.uint8)], ["a"], [0])
     for images in (None, unknown):
-        with pytest.raises(ValueError, match=r"include_truth needs images whose true boxes are known, .*; or set include_truth=false"):
+        with pytest.raises(
+            ValueError, match=r"include_truth needs images whose ground-truth boxes are known, .*; or set include_truth=false"
+        ):
             PeopleBoxes(images, include_truth=True)
     same = ImageSet([np.zeros((6, 8), np.uint8)] * 2, ["a"], [0, 0], boxes=[[0, 0, 1, 1]] * 2, names=["x", "x"])
     with pytest.raises(ValueError, match="names that differ"):
