@@ -30,6 +30,7 @@ from omegaconf.errors import ConfigKeyError, ValidationError
 from lvmdc.lightning.renamed import SHORT
 
 log = logging.getLogger(__name__)
+logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # which logs several lines for what is one sentence here
 INSTALLED = Path(__file__).resolve().parents[1] / "configs"  # in a wheel
 CONFIGS = INSTALLED if INSTALLED.is_dir() else INSTALLED.parents[1] / "configs"  # in a clone
 # What an experiment may set for those of its methods and features that have it; the others leave it out.
@@ -173,7 +174,14 @@ def settings_of(target: str) -> type | None:
     >>> list(settings_of("lvmdc.OverlapLoss").__annotations__), settings_of("lvmdc.LSVM").__annotations__["max_iter"]
     ([], <class 'int'>)
     """
-    made: Any = get_object(target)
+    try:
+        made: Any = get_object(target)
+    except ImportError as error:
+        cause = error.__cause__ or error
+        remedy = "LVMDC_TRACEBACK=1 shows where"
+        if isinstance(cause, ModuleNotFoundError):
+            remedy = f"modules are looked for in this folder ({Path.cwd()}), in PYTHONPATH and among what is installed"
+        raise ValueError(f"{target} cannot be imported: {type(cause).__name__}: {cause}; {remedy}") from error
     parameters = inspect.signature(made).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +38,9 @@ SCORES = ("test/loss", "test/error")  # what a sweep minimises
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """`lvmdc train`, and scripts/train.py."""
+    """`lvmdc train`, and scripts/train.py. Classes of the user's are found in the current folder, after everything that is installed."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     errors.run("train", score, words)
 
 

@@ -61,9 +61,9 @@ def construct(config: Any, where: str) -> Any:
 
     >>> construct({"_target_": "lvmdc.OverlapLoss"}, "a.ckpt")
     OverlapLoss()
-    >>> construct({"_target_": "os.system", "command": "true"}, "a.ckpt")
+    >>> construct({"_target_": "os.system", "command": "true"}, "a.ckpt")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: a.ckpt asks for os.system, which is not a part of lvmdc or torch that a checkpoint may construct, and is not run
+    ValueError: a.ckpt asks for os.system, which is not a part of lvmdc or torch that a checkpoint may construct, and is not run. If ...
     """
     check_plain(config, where)
     for name in _targets(config):
@@ -107,7 +107,8 @@ def _found(name: Any, where: str) -> Callable[..., Any]:
         if target is not None:
             return target
     what = "which is not a part of lvmdc or torch that a checkpoint may construct, and is not run"
-    raise ValueError(f"{where} asks for {str(name)[:100]}, {what}")
+    remedy = "If the class is yours, put @lvmdc.lightning.trust before it and read the checkpoint in a program that imports its module"
+    raise ValueError(f"{where} asks for {str(name)[:100]}, {what}. {remedy}: see docs/custom.md")
 
 
 def _of_torch(name: str) -> Callable[..., Any] | None:
