@@ -17,7 +17,7 @@ test: $(READY)  ## environment, install, then lint, types, the documentation and
 	$(MAKE) docs
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-lint: $(READY)  ## mend what ruff can mend, then check
+lint: $(READY)  ## fix what ruff can fix, then check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
@@ -33,6 +33,7 @@ install: $(READY)  ## the environment alone
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lvmdc needs Python 3.11 or newer, but $(PYTHON) is {sys.version.split()[0]}; try make PYTHON=python3.11")'
+	@echo 'Installing lvmdc and PyTorch into $(VENV): about 6 GB in a few minutes, of which pip says nothing.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'

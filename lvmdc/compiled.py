@@ -49,10 +49,13 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             with self._alone():
-                return super().load_overload(sig, target_context)
+                found = super().load_overload(sig, target_context)
         except (OSError, Timeout) as error:
             log.warning("machine code is compiled, since what is kept in %s could not be read: %s", self.cache_path, error)
             return None
+        if found is None:
+            _first_time()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -85,6 +88,13 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         return dispatcher
 
     return compile_later
+
+
+@cache
+def _first_time() -> None:
+    """Say why it takes long, where nothing has been compiled on this machine."""
+    if not any(cache_folder().rglob("*.nbc")):
+        log.info("compiling numerical loops, once per machine, which takes up to a minute; they are kept in %s", cache_folder())
 
 
 @cache

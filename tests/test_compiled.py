@@ -66,11 +66,14 @@ def test_processes_that_compile_together_keep_the_code_of_both(tmp_path):
 @pytest.mark.slow
 def test_machine_code_is_kept_in_the_cache_folder_of_the_user(tmp_path):
     environment = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    code = "import numpy as np; from lvmdc.compiled import cache_folder, dot; dot(np.ones(2), np.ones(2)); print(cache_folder())"
-    found = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True)
-    folder = Path(found.stdout.strip())
-    assert folder.is_relative_to(tmp_path)
-    assert list(folder.rglob("*.nbc"))
+    code = "import logging; logging.basicConfig(level=logging.INFO); import numpy as np; from lvmdc.compiled import cache_folder, dot; "
+    code += "dot(np.ones(2), np.ones(2)); print(cache_folder())"
+    for said in (True, False):  # why it takes long, the first time alone
+        found = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+        folder = Path(found.stdout.strip())
+        assert folder.is_relative_to(tmp_path)
+        assert list(folder.rglob("*.nbc"))
+        assert ("compiling numerical loops, once per machine" in found.stderr) == said
 
 
 def test_compiled_loops_call_loops_of_their_own_file_or_of_compiled_alone():

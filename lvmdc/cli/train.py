@@ -123,6 +123,7 @@ def quieten() -> None:
     for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)  # hardware and advertisements
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
+    warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")  # as it should be for a resumed run
     # Every rank measures its own part, and what it logs is of all ranks already.
     warnings.filterwarnings("ignore", message="(?i).*it is recommended to use .*(devices=1|sync_dist).*")
     warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")  # a network's norms stay as they were trained

@@ -110,5 +110,8 @@ class ResumeHint(Callback):
         last = [c.last_model_path for c in trainer.callbacks if isinstance(c, ModelCheckpoint) and c.last_model_path]  # type: ignore[attr-defined]
         if last:
             log.warning("%s; all epochs but the current one are kept. To go on:\n  %s ckpt_path='%s'", what, self.command, last[0])
+        elif (data := trainer.datamodule).samples is None and data.cache_dir is not None:  # type: ignore[attr-defined]
+            kept = f"the candidates of finished images are kept in {data.cache_dir}, and the same command goes on from there"
+            log.warning("%s, before the first checkpoint was written; %s:\n  %s", what, kept, self.command)
         else:
             log.warning("%s, before the first checkpoint was written", what)

@@ -14,6 +14,7 @@ from noise import hold_until
 from processes import Script, train_script
 
 from lvmdc.cli.train import train
+from lvmdc.vision.features import HOG
 
 pytestmark = [pytest.mark.slow, pytest.mark.ranks]
 
@@ -60,6 +61,7 @@ def test_run_killed_in_mid_training_resumes_to_the_same_objective(tmp_path, conf
     after = history(only(folder, "*/runs/*/checkpoints/last.ckpt"))  # `only`: it went back to its own folder
     assert [row["objective"] for row in after] == pytest.approx([row["objective"] for row in unbroken], abs=1e-6)
     assert str(checkpoint.parent.parent) in shown
+    assert "Checkpoint directory" not in shown
     assert len(json.loads((checkpoint.parent.parent / "run.json").read_text())) == 2
     assert not [p for p in folder.rglob("*") if p.suffix == ".tmp"]
 
@@ -70,6 +72,28 @@ def test_interrupted_run_says_how_to_go_on(tmp_path, signum, code):
     assert ended == code, shown
     assert "To go on:" in shown
     assert "last.ckpt" in shown
+
+
+def test_run_interrupted_before_training_keeps_the_candidates_of_finished_images(tmp_path, config, monkeypatch, caplog):
+    describe, images = HOG.describe, []
+
+    def stopping(self, image, boxes):
+        images.append(image)
+        if len(images) == 5:
+            raise KeyboardInterrupt
+        return describe(self, image, boxes)
+
+    words = ["experiment=minimal", "callbacks=checkpoint", "extras.progress=false", f"paths.output_dir={tmp_path}"]
+    cfg = config("train", *words, f"paths.log_dir={tmp_path}")
+    with monkeypatch.context() as patched:
+        patched.setattr(HOG, "describe", stopping)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            train(cfg)
+    assert f"the candidates of finished images are kept in {tmp_path}/cache, and the same command goes on from there" in caplog.text
+    left = []
+    monkeypatch.setattr(HOG, "describe", lambda self, image, boxes: left.append(image) or describe(self, image, boxes))
+    train(cfg)
+    assert len(left) == 60 - 4
 
 
 def test_runs_killed_at_random_moments_resume_to_the_same_objective():
