@@ -63,7 +63,7 @@ def read_part(path: Path) -> Part:
     listed = plain.pop("defaults", [])
     extends = [entry for entry in listed if isinstance(entry, str) and (path.parent / f"{entry}.yaml").is_file()]
     pairs = [pair for entry in listed if isinstance(entry, dict) for pair in entry.items()]
-    chosen = {key.removeprefix("override").strip().lstrip("/"): str(value) for key, value in pairs}
+    chosen = {key.removeprefix("override").strip().lstrip("/"): "null" if value is None else str(value) for key, value in pairs}
     settings = [Setting(prefix + s.name, s.default, s.meaning) for s in _settings(lines, plain)]
     return Part(" ".join(line for line in head if line != GLOBAL), extends, chosen, settings)
 
@@ -139,7 +139,7 @@ def help_options(command: str) -> str:
         lines += ["", "Groups, with the default and the choices:"]
         for group, choice in groups(command).items():
             names = [path.stem for path in choices(group) if path.stem not in ABSTRACT]
-            lines += _entry(f"{group}={'' if choice == 'None' else choice}", ", ".join(names))
+            lines += _entry(f"{group}={'' if choice == 'null' else choice}", ", ".join(names))
     return "\n".join(lines).replace("$", "$$")
 
 
