@@ -18,7 +18,7 @@ from lvmdc.lightning.drawing import captioned_sheet, draw_learned, draw_samples
 from lvmdc.lightning.module import LatentModule
 from lvmdc.priors import Prior, ProductPrior, SaliencyPrior
 from lvmdc.reporting import Table, contact_sheet, results_table, write_report
-from lvmdc.reporting.drawing import png
+from lvmdc.reporting.drawing import MEANINGS, png
 from lvmdc.reporting.glossary import glossary
 from lvmdc.reporting.record import command_line
 from lvmdc.storage.files import SUFFIXES, SafeNames, write_atomically, write_measures
@@ -72,7 +72,7 @@ def finish(trainer: pl.Trainer, module: LatentModule, measures: dict[str, float]
         notes = [verdict(results), *added, f"Supervision used: {supervision(module.data)}."]
     if cfg.extras.report:
         title = f"{cfg.task_name}: {type(module.learner).__name__}"
-        legend = ("truth", "predicted", "score") if isinstance(module, DetectorModule) else ("truth", "predicted", "heat", "right", "wrong")
+        legend = [*_meanings(module), *(["score"] if isinstance(module, DetectorModule) else [])]
         write_report(folder / "report.html", title, settings, module.history(), table, images, [command_line(), board], notes, legend)
     if results:
         log.info("\n%s\n", table.text())
@@ -197,8 +197,7 @@ def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple
     for caption, image in drawn:
         write_atomically(folder / names.path(caption.split(":")[0]), png(image))
     columns = max(1, SHEET // max(image.width for _, image in drawn))
-    meanings = ("truth", "predicted") if isinstance(module, DetectorModule) else None
-    sheet = captioned_sheet(drawn, columns, meanings)
+    sheet = captioned_sheet(drawn, columns, _meanings(module))
     write_atomically(folder / "all.png", png(sheet))
     if learned:
         write_atomically(folder / "learned.png", png(contact_sheet([image for _, image in learned], 1, legend=False)))
@@ -206,6 +205,14 @@ def _draw(trainer: pl.Trainer, module: LatentModule, folder: Path) -> list[tuple
         if isinstance(logger, TensorBoardLogger):
             logger.experiment.add_image(f"images/{part}", np.asarray(sheet), 0, dataformats="HWC")
     return learned + drawn
+
+
+def _meanings(module: LatentModule) -> list[str]:
+    """What the drawings of this run may show."""
+    items = module.data.items
+    known = bool(items.boxed.any()) if isinstance(items, ImageSet) else items.h is not None
+    names = ("truth", "predicted") if isinstance(module, DetectorModule) else tuple(MEANINGS)
+    return [name for name in names if known or name != "truth"]
 
 
 def added_note(count: int, total: int, prior: Prior | None) -> str:

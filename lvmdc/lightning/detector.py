@@ -122,8 +122,13 @@ class DetectorModule(LatentModule):
         raise NotImplementedError("a detector has a P_θ for each class: see Detector.learners_")
 
     def measure(self, samples: Samples) -> dict[str, float]:
-        """CorLoc, average precision, and the share of the objects that proposals find; nothing where no true box is known."""
-        return measure(self.detector, samples.candidates.to(self.device), images_of(samples), self.iou, self.coco)
+        """CorLoc, average precision, and the share of the objects that proposals find; where no ground-truth box is known, the class error
+        of images that show one class each."""
+        candidates, images = samples.candidates.to(self.device), images_of(samples)
+        found = measure(self.detector, candidates, images, self.iou, self.coco)
+        if not found and isinstance(self.detector, ExclusiveDetector):
+            found["error"] = float((self.detector.classify(candidates).cpu() != images.y).double().mean())
+        return found
 
     def comparisons(self) -> dict[str, dict[str, float]]:
         """The same detector trained with ground-truth boxes, and `baselines`; nothing without a test part."""

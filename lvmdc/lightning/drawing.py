@@ -124,7 +124,7 @@ def draw_class(module: DetectorModule, samples: Samples, k: int, size: int = 256
         draw_scene(images.image(i), found.of_image(i), images.classes, None if truth is None else truth.of_image(i), size=size)
         for i in range(len(images))
     ]
-    return contact_sheet(drawn, COLUMNS, meanings=("truth", "predicted"))
+    return contact_sheet(drawn, COLUMNS, meanings=("predicted",) if truth is None else ("truth", "predicted"))
 
 
 def usual_boxes(detector: Detector) -> tuple[int | None, float]:

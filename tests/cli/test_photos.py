@@ -75,6 +75,7 @@ def test_without_boxes_all_images_train_and_the_run_says_what_it_cannot_measure(
     assert "12 images of 2 classes, all train" in said
     assert "supervision used: labels of 12 images; a classifier trained on ImageNet" in said
     assert "how well objects are found cannot be measured" in said
+    assert re.search(r"part +class error\n-+ +-+\ntraining +\d+\.\d %", said)
     assert "s per image; peak memory so far" in said
     added = re.search(r"Training images: (\d+) of 12 boxes are not proposals but boxes that the prior added \(centred box, [a-z ]+\)", said)
     assert added
@@ -84,6 +85,9 @@ def test_without_boxes_all_images_train_and_the_run_says_what_it_cannot_measure(
     assert "Supervision used: labels of 12 images; a classifier trained on ImageNet" in report
     assert f"{added[0]}: check them" in report
     assert "the model&#39;s own belief about h" in report
+    legend = report[report.index("<h2>Images</h2>") :]
+    assert "predicted box" in legend
+    assert "ground-truth box" not in legend.replace("No ground-truth boxes", "")
     for name in ("report.html", "images/all.png", "checkpoints/last.ckpt"):
         assert (out / name).stat().st_size > 0
     content = json.loads((out / "pseudo_labels.json").read_text())

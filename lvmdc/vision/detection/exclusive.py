@@ -39,9 +39,10 @@ class ExclusiveDetector(Detector):
 
     >>> x = torch.tensor([[3.0, 0], [0, 0], [0, 3.0], [0, 0]])  # two images with two candidates each
     >>> c = Candidates(x, [2, 2], [[0, 0, 2, 2], [4, 0, 6, 2]] * 2)
-    >>> found = ExclusiveDetector(DISC(C=10.0)).fit(c, [[1, -1], [-1, 1]]).locate(c, [[1, -1], [-1, 1]])
-    >>> found.label.tolist(), found.box[:, 0].tolist()
-    ([0, 1], [0.0, 0.0])
+    >>> detector = ExclusiveDetector(DISC(C=10.0)).fit(c, [[1, -1], [-1, 1]])
+    >>> found = detector.locate(c, [[1, -1], [-1, 1]])
+    >>> found.label.tolist(), found.box[:, 0].tolist(), detector.classify(c).tolist()
+    ([0, 1], [0.0, 0.0], [0, 1])
     """
 
     def __init__(
@@ -92,8 +93,12 @@ class ExclusiveDetector(Detector):
         made: LatentLearner = DISC() if self.learner is None else self.learner.clone()
         return made.set_params(loss=OverlapLoss() if made.loss is None else made.loss)
 
+    def classify(self, candidates: Candidates) -> Tensor:
+        """(n,) the class of each image."""
+        return _best(candidates, super().scores(candidates)).argmax(dim=1)
+
     def _margins(self, candidates: Candidates, scores: Tensor) -> Tensor:
-        best = torch.stack([segment_max(column.contiguous(), candidates.counts) for column in scores.T], dim=1)  # (n, K)
+        best = _best(candidates, scores)
         two = best.topk(2, dim=1)
         others = torch.where(best == two.values[:, :1], two.values[:, 1:], two.values[:, :1])  # where two tie, both have the same
         return scores - others[candidates.sample]
@@ -105,7 +110,7 @@ class ExclusiveDetector(Detector):
         from sklearn.model_selection import StratifiedKFold
 
         def best(part: Candidates, margins: Tensor) -> Tensor:
-            return torch.stack([segment_max(column.contiguous(), part.counts) for column in margins.T], dim=1).double().cpu()
+            return _best(part, margins).double().cpu()
 
         scores = super().scores(candidates)
         held_out = best(candidates, self._margins(candidates, scores))  # (n, K)
@@ -120,6 +125,11 @@ class ExclusiveDetector(Detector):
                 part = candidates.subset(index)
                 held_out[torch.from_numpy(out)] = best(part, self._margins(part, product(part.features, w)))
         return torch.stack([platt(held_out[:, k], y.cpu() == k) for k in range(self.n_classes_)])
+
+
+def _best(candidates: Candidates, scores: Tensor) -> Tensor:
+    """(n, K) the best score (T, K) of each image for each class."""
+    return torch.stack([segment_max(column.contiguous(), candidates.counts) for column in scores.T], dim=1)
 
 
 def check_one_class_each(table: Tensor) -> None:
