@@ -26,7 +26,7 @@ TOL = 1e-6
 # β falls by a third an iteration from 0.5 to 0.1, and learning does not end before: every machine makes five iterations or more.
 LEAST = 5
 EXACT = [
-    *SAMPLES, "loss=zero_one", "method.J=0.1", f"method.tol={TOL}",
+    *SAMPLES, "loss=zero_one", "method.J=0.1", f"method.tol={TOL}", "method.solver=one_slack",
     "method.cccp=inexact", "method.init=uniform", "method.anneal=0.5", "method.beta=0.1",
 ]  # fmt: skip
 EPOCHS = 12
