@@ -83,7 +83,8 @@ def explain(error: BaseException) -> str:
     key = re.search(r"Could not override '([^']+)'", text)
     if key:
         options, chosen = _options(), key[1].split(".")[0]
-        hint = f" with the chosen {chosen}" if key[1] in options else _nearest(key[1], sorted(options))
+        elsewhere = f" here: it belongs to another command or to another choice of {chosen!r}"
+        hint = elsewhere if key[1] in options else _nearest(key[1], sorted(options))
         return f"there is no option {key[1]!r}{hint}"
     key = re.search(r"Key '([^']+)' not in", f"{text} {cause}")
     if key:
