@@ -177,6 +177,7 @@ def optimum_by_slsqp(both, J, beta):
     return minimize(value, start, jac=True, constraints=[limits], method="SLSQP", options={"maxiter": 500, "ftol": 1e-12}).fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "maps"), [(3, {}), (1, {"transitions": False}), (5, {"transitions": False}), (5, {"theta_window": 1})])
 @pytest.mark.parametrize(("J", "tol"), [(0.01, 5e-3), (0.01, 1e-4), (0.3, 1e-4)])
 def test_the_theta_block_ends_at_its_optimum_in_spite_of_kinks(seed, maps, J, tol):

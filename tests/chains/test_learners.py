@@ -58,6 +58,7 @@ def assert_nothing_left_to_gain(model, hinge, point, expected, truth):
     assert hinge.convex_value(point, expected, truth.mean) - (optimum.value - optimum.gap) <= 2 * model.C * model.tol
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("theta_bound", ["prediction", "slack"])
 @pytest.mark.parametrize("maps", [{}, {"window": 1, "theta_transitions": False}], ids=str)
@@ -115,6 +116,7 @@ def test_history_names_the_terms_and_they_add_up():
     assert model.n_iter_ == len(model.history_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cccp", ["strict", "eager"])
 def test_with_the_slack_bound_no_step_raises_the_objective(cccp):
     chains, y, _ = ordered(n=12, m=4, noise=1.0)

@@ -29,6 +29,7 @@ def problem(right, seed=0, n=40, m=6):
     return Candidates(torch.cat([x, extra], dim=2).flatten(0, 1).float(), [m] * n, prior=prior.flatten()), y, h
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [DISC(C=10.0, loss=ZeroOneLoss()), LSVM(C=10.0)])
 def test_a_prior_that_is_right_is_wanted_and_one_that_is_wrong_is_not(learner):
     right, wrong = ({}, {})

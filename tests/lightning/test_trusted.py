@@ -241,6 +241,7 @@ def test_a_small_training_writes_a_checkpoint_that_loads(overrides, config, smal
     assert checkpoint.model().classes == checkpoint.overridden([], str(tmp_path / "cache")).data().classes
 
 
+@pytest.mark.slow
 def test_a_whole_checkpoint_with_a_trap_is_refused_when_it_is_used(finished, tmp_path):
     content = torch.load(finished / "checkpoints" / "last.ckpt", weights_only=True)
     content["lvmdc"]["config"]["method"]["loss"] = BAD
