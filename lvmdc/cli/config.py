@@ -128,12 +128,15 @@ class Reproduce:
     C: Any = None
     settings: Any = None
     methods: Any = None
+    search: Any = None
     losses: Any = None
     compare: str = MISSING
     against: list[str] = field(default_factory=list)
     folds: int = 5
+    by_fold: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     validation: Search = field(default_factory=Search)
+    noise: int = 0
     run: bool = True
     redo: bool = False
     n_jobs: int | None = None
@@ -144,6 +147,7 @@ class Reproduce:
     proposals: Any = None
     features: Any = None
     prior: Any = None
+    joint: Any = None
     paper: Any = None
     paths: Paths = field(default_factory=Paths)
     extras: Extras = field(default_factory=Extras)

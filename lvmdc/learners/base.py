@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from lvmdc import distributed
-from lvmdc.arrays import ArrayLike
+from lvmdc.arrays import ArrayLike, as_tensor
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, LinearPrediction
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
@@ -26,8 +26,6 @@ from lvmdc.solvers.choice import CCCPKind, WSolver, current_cccp
 from lvmdc.solvers.initial import Init, likelihood_posterior, most_probable, starting_weights
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound
 from lvmdc.storage.mapped import memory_budget
-
-BELIEFS = ("likelihood", "prior")  # starts that are distributions of h, of which h* is the most probable
 
 
 class LatentLearner(Estimator, ABC):
@@ -60,6 +58,7 @@ class LatentLearner(Estimator, ABC):
 
     # What a learner says of itself to those that run it.
     uses_known_h = False  # needs the h of every training sample
+    uses_loss = True  # learns from the loss, which otherwise only measures
     supports_ranks = False  # learns from a set that is divided over the ranks of torch.distributed
     supports_batches = False  # its objective (11) has steps on mini-batches
     has_theta = False  # P_θ is a model, `model_`, that `begin_theta` makes
@@ -116,7 +115,9 @@ class LatentLearner(Estimator, ABC):
     ) -> Self:
         """Learn from samples with outputs y (n,), and h (n,) where the latent variable is known, −1 where it is not.
 
-        `prior` (T,) or (T, K) are log weights of h, as in `Candidates(..., prior=…)`, for candidates that have none.
+        `h_init` is the start for `init="given"`: a candidate per sample (n,), or probabilities of all candidates (T,), such as another
+        learner's `predict_latent_proba`. `prior` (T,) or (T, K) are log weights of h, as in `Candidates(..., prior=…)`, for candidates
+        that have none.
         """
         self.check_parameters()
         candidates = checks.with_prior(candidates, prior)
@@ -175,6 +176,8 @@ class LatentLearner(Estimator, ABC):
         checks.check_joint(self.joint_, candidates, self.n_classes_)
         allowed = checks.check_allowed(self.joint_.has(candidates, labels), candidates, labels)
         known = self._known(checks.check_latents(h, candidates, allowed))
+        if h_init is not None and as_tensor(h_init).is_floating_point():
+            return checks.Checked(candidates, labels, known, allowed, checks.check_belief(h_init, candidates, allowed))
         given = checks.check_latents(h_init, candidates, allowed, "h_init")
         given = torch.where(known >= 0, known, given)
         if self.init == "given" and bool((given < 0).any()):
@@ -212,9 +215,13 @@ class LatentLearner(Estimator, ABC):
         log_prior = samples.candidates.log_prior(samples.y)
         return starting_weights(self.init, samples.candidates, samples.allowed, self.seed_, samples.start, samples.known, log_prior)
 
-    def start_truth(self, candidates: Candidates, p: Tensor) -> Tensor:
-        """(T,): the first h* of CCCP by the belief p (T,) at the start: the most probable one for `likelihood` and `prior`."""
-        return most_probable(p, candidates.counts) if self.init in BELIEFS else p
+    def starts_from_belief(self, samples: checks.Checked) -> bool:
+        """Whether the start is a distribution of h, of which h* is the most probable."""
+        return self.init in ("likelihood", "prior") or (self.init == "given" and samples.start.is_floating_point())
+
+    def start_truth(self, samples: checks.Checked, p: Tensor) -> Tensor:
+        """(T,): the first h* of CCCP by the belief p (T,) at the start."""
+        return most_probable(p, samples.candidates.counts) if self.starts_from_belief(samples) else p
 
     def _make_training(self, samples: checks.Checked) -> Any:
         """The state of a training by CCCP; other learners have another."""

@@ -16,8 +16,8 @@ from lvmdc.segments import segment_sum
 
 @dataclass(frozen=True)
 class Checked:
-    """Samples that can be learned from: y (n,), packed rows (n,) of the `known` h and of the given `start`, −1 where there is none, and
-    which candidates (T,) the class of their sample is `allowed`."""
+    """Samples that can be learned from: y (n,), packed rows (n,) of the `known` h, −1 where there is none, which candidates (T,) the class
+    of their sample is `allowed`, and the given `start`: packed rows (n,), −1 where there is none, or probabilities (T,)."""
 
     candidates: Candidates
     y: Tensor
@@ -82,6 +82,27 @@ def check_allowed(allowed: Tensor, candidates: Candidates, y: Tensor) -> Tensor:
         i = int(none[0])
         raise ValueError(f"joint must leave every sample a candidate of its class, but class {int(y[i])} of sample {i} has none")
     return allowed
+
+
+def check_belief(p: ArrayLike, candidates: Candidates, allowed: Tensor) -> Tensor:
+    """(T,) in float64: probabilities of the candidates to start from, which sum to one over each sample.
+
+    >>> check_belief([0.5, 0.25], Candidates(torch.eye(2), [2]), torch.ones(2, dtype=torch.bool))
+    Traceback (most recent call last):
+    ValueError: h_init must sum to 1 over the candidates of each sample, but that of sample 0 sums to 0.75
+    """
+    belief = as_tensor(p).to(candidates.device, torch.float64)
+    if belief.shape != (candidates.n_candidates,):
+        expected = f"{candidates.n_candidates} probabilities, one per candidate, or {len(candidates)} candidate indices"
+        raise ValueError(f"h_init must have {expected}, but it has shape {tuple(belief.shape)}")
+    if not bool(((belief >= 0) & (belief <= 1)).all()):
+        raise ValueError("h_init must have probabilities between 0 and 1, but one is not")
+    sums = segment_sum(belief.where(allowed, 0.0), candidates.counts)
+    wrong = ((sums - 1).abs() > 1e-3).nonzero().flatten()
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(f"h_init must sum to 1 over the candidates of each sample, but that of sample {i} sums to {float(sums[i]):g}")
+    return belief.where(allowed, 0.0) / sums[candidates.sample]
 
 
 def check_latents(h: ArrayLike | None, candidates: Candidates, allowed: Tensor, name: str = "h") -> Tensor:

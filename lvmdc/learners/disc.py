@@ -17,7 +17,6 @@ from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, 
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
 from lvmdc.inference import best
 from lvmdc.learners import checks
-from lvmdc.learners.base import BELIEFS
 from lvmdc.learners.lsvm import BlockLearner
 from lvmdc.losses import Loss
 from lvmdc.losses.expectation import ExpectedLoss
@@ -141,7 +140,7 @@ class DISC(BlockLearner):
         self._solved: tuple[float, float, float] | None = None  # the θ block that θ solves: C, J, β,
         self._solved_for: tuple[Tensor, ...] = ()  # and what of w it depends on
         self._refresh()
-        if self.init in BELIEFS and self.learns_theta:
+        if self._training.from_belief and self.learns_theta:
             # The first w learns under what is believed at the start, not under a P_θ that has learned nothing yet.
             self._training.p = self._training.belief
 

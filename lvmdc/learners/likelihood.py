@@ -81,6 +81,7 @@ class LogLinearLearner(LatentLearner):
     """An outer iteration takes the posterior at the current w, at first that of the start, and solves the convex problem that it makes of
     the objective. From the end of the first on, the objective never rises; learning stops when an iteration gains less than C·ε."""
 
+    uses_loss = False
     _training: LogLinearTraining
 
     @abstractmethod

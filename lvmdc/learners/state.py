@@ -34,7 +34,8 @@ class Training:
     """What a learner works with between `begin` and the last `step`.
 
     `point` is the current w, `p` (T,) the current posterior, `passes` the number of passes over the features so far. `start` (T,) in
-    float64 and `belief`, the same in the precision of scores, are what is believed of h at the start.
+    float64 and `belief`, the same in the precision of scores, are what is believed of h at the start; `from_belief` says whether that is a
+    distribution, of which h* is the most probable.
     """
 
     point: Point
@@ -43,7 +44,7 @@ class Training:
     def __init__(self, learner: LatentLearner, samples: Checked):
         self.candidates, self.y, self.known, self.C = samples.candidates, samples.y, samples.known, learner.C
         self.loss = ExpectedLoss(learner.loss_, self.candidates, self.y, learner.n_classes_, learner.memory_budget)
-        self.start = learner.start_posterior(samples)
+        self.start, self.from_belief = learner.start_posterior(samples), learner.starts_from_belief(samples)
         self.belief = self.p = self.start.to(score_dtype(self.candidates))
 
     def change_C(self, C: float, tol: float) -> None:
@@ -74,7 +75,7 @@ class BlockTraining(Training):
         super().__init__(learner, samples)
         joint = learner.joint_.precise() if learner.tol < FINE else learner.joint_
         self.hinge = StructuredHinge(self.candidates, self.y, joint, learner.C, self.known, learner.memory_budget)
-        self.start = learner.start_truth(self.candidates, self.start)
+        self.start = learner.start_truth(samples, self.start)
         latents = ImputedLatents(self.hinge, self.start)
         self.cccp = latent_block(self.hinge, learner.solver, learner.cccp, learner.C * learner.tol, latents, learner.seed_)
         self.p = self._start = self.start.to(self.p)

@@ -111,7 +111,7 @@ class MiniBatchModule(LatentModule):
             given = learner.checked(train.candidates, train.y, h=train.h_for(learner))
             if self.has_theta:
                 learner.begin_theta(given.candidates)
-            start = learner.start_truth(given.candidates, learner.start_posterior(given))
+            start = learner.start_truth(given, learner.start_posterior(given))
             parts = (learner.loss_, learner.n_classes_, start, given.known, learner.memory_budget)
             self.samples = TrainingSet(given.candidates, given.y, *parts)
         if new:

@@ -10,20 +10,23 @@ import hashlib
 import inspect
 import itertools
 import json
+import math
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
 from lvmdc.learners import LatentLearner
 from lvmdc.losses import Loss
+from lvmdc.reproduction.problem import made
 from lvmdc.samples import split_by_class
 
 FORMAT = 1  # raise it when the same settings mean another run, and old results are left alone
 SEED_STEP = 100  # between the starts of one fold and those of the next: more than any n_init
 RESERVED = ("loss", "seed")  # arguments that the protocol itself gives a learner
+STRENGTH = "prior_strength"  # a setting of the samples, not of the learner: factor on the log weights of the prior; 0: no prior
 
 Plain = str | int | float | bool | None
 Settings = tuple[tuple[str, Plain], ...]  # names and values of a learner's arguments, sorted by name
@@ -56,9 +59,12 @@ class Division:
     inner: int | None = None
     inner_fraction: float | None = None
 
-    def parts(self, y: Tensor, groups: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Indices of the samples that train and of those held out; near duplicates, which share a group, stay on one side."""
-        train, test = split_by_class(y, self.fraction, self.fold, self.seed, groups)
+    def parts(self, y: Tensor, groups: Tensor | None = None, published: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Indices of the samples that train and of those held out; near duplicates, which share a group, stay on one side.
+
+        Where the data come divided, the fold is the `published` training and test part.
+        """
+        train, test = split_by_class(y, self.fraction, self.fold, self.seed, groups) if published is None else published
         if self.inner is None or self.inner_fraction is None:
             return train, test
         groups = None if groups is None else groups[train]
@@ -66,7 +72,9 @@ class Division:
         return train[kept], train[held_out]
 
 
-def check_divisions(divisions: set[Division], y: Tensor, groups: Tensor | None = None) -> None:
+def check_divisions(
+    divisions: set[Division], y: Tensor, groups: Tensor | None = None, published: tuple[Tensor, Tensor] | None = None
+) -> None:
     """Refuse classes too small to be divided, before any learning.
 
     >>> import torch
@@ -76,7 +84,7 @@ def check_divisions(divisions: set[Division], y: Tensor, groups: Tensor | None =
     """
     for division in sorted(divisions, key=lambda d: (d.fold, -1 if d.inner is None else d.inner)):
         try:
-            division.parts(y, groups)
+            division.parts(y, groups, published)
         except ValueError as error:
             where = f"fold {division.fold}" + ("" if division.inner is None else f", validation fold {division.inner}")
             raise ValueError(f"{where}: {error}") from None
@@ -95,6 +103,7 @@ class Run:
         point: those of them that are searched over.
         division: what it learns from and is measured on.
         data: the content key of the data.
+        noise: seed of noise in the last digit of the training features; 0: none. It shows how far results depend on rounding.
 
     >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
     >>> run = Run("LSVM", "lvmdc.LSVM", "zero_one", spec, (("C", 10.0), ("seed", 0)), (("C", 10.0),), Division(fold=0), "data")
@@ -112,6 +121,7 @@ class Run:
     point: Settings
     division: Division
     data: str
+    noise: int = 0
 
     @property
     def inner(self) -> bool:
@@ -122,6 +132,7 @@ class Run:
     def key(self) -> str:
         """A hash of all that decides the result. The names in the figure and the rest of the grid do not."""
         decides = [FORMAT, self.learner, json.loads(self.loss_spec), dict(self.settings), asdict(self.division), self.data]
+        decides += [self.noise] if self.noise else []
         return hashlib.sha256(json.dumps(_normal(decides), sort_keys=True).encode()).hexdigest()[:24]
 
     def setting(self, name: str, default: Plain = None) -> Plain:
@@ -132,23 +143,25 @@ class Run:
         """The run as plain data."""
         return asdict(self) | {"settings": dict(self.settings), "point": dict(self.point), "loss_spec": json.loads(self.loss_spec)}
 
+    @property
+    def prior_strength(self) -> float:
+        """The factor on the log weights of the prior of h, where the samples have one."""
+        strength = self.setting(STRENGTH, 1.0)
+        assert isinstance(strength, int | float)
+        return float(strength)
+
     def make_loss(self) -> Loss:
         """The loss that it learns and is measured by."""
-        return make_loss(self.loss_spec)
+        return made(self.loss_spec)
 
     def make_learner(self, **others: Any) -> LatentLearner:
         """The learner, not yet fitted; `others` replace or add arguments that do not decide the result."""
-        return pkgutil.resolve_name(self.learner)(loss=self.make_loss(), **(dict(self.settings) | others))
+        return pkgutil.resolve_name(self.learner)(loss=self.make_loss(), **_own(dict(self.settings) | others))
 
 
-def make_loss(spec: str) -> Loss:
-    """A loss from its JSON.
-
-    >>> make_loss('{"_target_": "lvmdc.OverlapLoss"}')
-    OverlapLoss()
-    """
-    arguments = json.loads(spec)
-    return pkgutil.resolve_name(arguments.pop("_target_"))(**arguments)
+def _own(settings: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the learner itself."""
+    return {name: value for name, value in settings.items() if name != STRENGTH}
 
 
 def _normal(value: Any) -> Any:
@@ -162,7 +175,8 @@ def _normal(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Method:
-    """A learner, its fixed arguments, and the grid of those that are searched over; the grid overrides fixed arguments.
+    """A learner, its fixed arguments, and the grid of those that are searched over; the grid overrides fixed arguments. Both may also have
+    `prior_strength`, the factor on the log weights of the prior.
 
     >>> method = Method("DISC", "lvmdc.DISC", {"J": 0.1, "tol": 1e-3}, {"C": [1, 10], "J": [0.1, 0.01]})
     >>> list(method.points())[1]
@@ -173,6 +187,14 @@ class Method:
     learner: str
     settings: Mapping[str, Plain] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
+
+    @property
+    def known_h(self) -> bool:
+        """Whether the learner trains with the true h."""
+        try:
+            return bool(getattr(pkgutil.resolve_name(self.learner), "uses_known_h", False))
+        except (ImportError, AttributeError, ValueError):
+            return False  # `check` says what is wrong with it
 
     def points(self) -> Iterator[Settings]:
         """Every combination of the grid's values, the first argument varying slowest."""
@@ -188,7 +210,7 @@ class Method:
             raise ValueError(f"{where}.learner must name a learner such as lvmdc.DISC, but it is {self.learner!r}") from None
         if not (inspect.isclass(kind) and issubclass(kind, LatentLearner)):
             raise ValueError(f"{where}.learner must name a learner such as lvmdc.DISC, but {self.learner} is not one")
-        taken = [name for name in inspect.signature(kind).parameters if name not in RESERVED]
+        taken = [STRENGTH, *(name for name in inspect.signature(kind).parameters if name not in RESERVED)]
         for part, names in (("settings", self.settings), ("grid", self.grid)):
             for name in names:
                 if name not in taken:
@@ -205,8 +227,10 @@ class Method:
                 raise ValueError(f"{where}.grid.{name} must hold different values, but it is {list(values)}")
         for point in self.points():
             arguments: dict[str, Any] = dict(self.settings) | dict(point)
+            if not (isinstance(strength := arguments.get(STRENGTH, 1.0), int | float) and 0 <= strength < math.inf):
+                raise ValueError(f"{where}: {STRENGTH} must be a number of at least 0, but it is {strength!r}")
             try:
-                kind(**arguments).check_parameters()
+                kind(**_own(arguments)).check_parameters()
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{where}: {error}") from None
 
@@ -260,7 +284,7 @@ class Protocol:
             Method(method.name, method.learner, dict(method.settings) | dict(self.inner_settings), method.grid).check()
         for name, spec in self.losses.items():
             try:
-                make_loss(json.dumps(dict(spec)))
+                made(json.dumps(dict(spec)))
             except (ImportError, AttributeError, KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"losses.{name} must make a loss, as configs/loss does, but it does not: {error}") from None
 
@@ -291,7 +315,7 @@ def plan_runs(protocol: Protocol, data: str | Sequence[str]) -> list[Run]:
 
 def _once(settings: dict[str, Plain]) -> dict[str, Plain]:
     """One start where all would be the same: only a random start and the stochastic θ block depend on the seed."""
-    same = settings.get("init") in ("central", "uniform") and settings.get("theta_solver") != "ssd"
+    same = settings.get("init", "random") != "random" and settings.get("theta_solver") != "ssd"
     return settings | {"n_init": 1} if same and "n_init" in settings else settings
 
 
@@ -301,22 +325,31 @@ def _divisions(protocol: Protocol) -> list[Division]:
     return outer + inner
 
 
-def longest_first(runs: Sequence[Run]) -> list[Run]:
-    """The runs in the order in which processes get them, so that none is left with a long one at the end.
+def noisy(runs: Iterable[Run], copies: int) -> list[Run]:
+    """`copies` of each run that differ in the last digit of the training features alone.
 
-    Training takes longer for larger C and for more samples.
+    >>> noisy([], copies=2)
+    []
+    """
+    return [replace(run, noise=seed) for run in runs for seed in range(1, copies + 1)]
+
+
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """The runs in the order in which processes get them: one division after the other, so that runs on one share its samples and their
+    start, and in each those that take longest first, the large C.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> runs = plan_runs(Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=1, inner_folds=1), "data")
-    >>> [(run.setting("C"), run.inner) for run in longest_first(runs)]
-    [(10, False), (10, True), (1, False), (1, True)]
+    >>> [(run.inner, run.setting("C")) for run in in_order(runs)]
+    [(False, 10), (False, 1), (True, 10), (True, 1)]
     """
 
-    def length(run: Run) -> tuple[float, bool]:
-        C = run.setting("C", 1.0)
-        return -float(C) if isinstance(C, int | float) else 0.0, run.inner
+    def place(run: Run) -> tuple[int, int, int, float, str, str]:
+        C, inner = run.setting("C", 1.0), run.division.inner
+        longest = -float(C) if isinstance(C, int | float) else 0.0
+        return run.division.fold, -1 if inner is None else inner, run.noise, longest, run.method, str(run.settings)
 
-    return sorted(runs, key=length)
+    return sorted(runs, key=place)
 
 
 def describe_plan(protocol: Protocol, runs: Sequence[Run]) -> str:

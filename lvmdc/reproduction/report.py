@@ -1,19 +1,22 @@
-"""Everything that is made from results: CSV, figure, tables, images, and the section of docs/RESULTS.md."""
+"""Everything that is made from the results of a figure: CSV, chart, tables, images, and its page of the documentation."""
 
 from __future__ import annotations
 
 import logging
 import math
+import platform
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
+from joblib import cpu_count
 from PIL import Image
 
 from lvmdc.reporting import Table, contact_sheet, draw_detection
@@ -24,8 +27,10 @@ from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.protocol import Protocol, Run
 from lvmdc.reproduction.results import (
     TITLES,
+    Calibration,
     Paper,
     Summary,
+    calibrate,
     comparison_table,
     curve,
     notes,
@@ -34,7 +39,7 @@ from lvmdc.reproduction.results import (
     summarise,
     summary_table,
 )
-from lvmdc.storage.files import read_text, write_atomically
+from lvmdc.storage.files import write_atomically
 from lvmdc.vision.datasets.images import ImageSet
 
 if TYPE_CHECKING:
@@ -42,37 +47,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
-HEAD = """# Results
-
-Written by `lvmdc reproduce figure=1 publish=docs` from the runs themselves; edits between the markers are lost.
-"""
-
+Curves = Mapping[str, Mapping[str, pd.DataFrame]]  # loss → method → `curve` of its runs, which may be empty
 Shown = Mapping[str, tuple[Run, Mapping[str, Any]]]  # method → its run in the first fold, and what that predicted
-
-
-def publish(folder: str | Path, name: str, section: str, chart: bytes | None = None) -> Path:
-    """Write the section of that name into `RESULTS.md`, in the place of the one before or at the end, and its chart as `<name>.png`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as docs:
-    ...     for text in ("first", "second"):
-    ...         path = publish(docs, "figure_1", text, b"png")
-    ...     "first" in path.read_text(), "second" in path.read_text()
-    (False, True)
-    """
-    folder = Path(folder)
-    path = folder / "RESULTS.md"
-    text = read_text(path) if path.exists() else HEAD
-    first, last = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    written = f"{first}\n{section.strip()}\n{last}"
-    if text.count(first) != text.count(last) or text.count(first) > 1 or text.find(last) < text.find(first):
-        raise ValueError(f"{path} must hold {first} and {last} once, in this order, or not at all")
-    before, there, rest = text.partition(first)
-    text = before + written + rest.partition(last)[2] if there else f"{text.rstrip()}\n\n{written}\n"
-    if chart is not None:
-        write_atomically(folder / f"{name}.png", chart)
-    write_atomically(path, text.encode())
-    return path
 
 
 @dataclass(frozen=True)
@@ -89,6 +65,8 @@ class Report:
         results: every planned run with its result, None where it is not done.
         compare: the method that is tested against the others, and
         against: those.
+        prior: the name of the prior of h; None: there is none.
+        noise: runs that differ from `reported` in the last digit of the features alone.
     """
 
     name: str
@@ -100,6 +78,8 @@ class Report:
     results: Sequence[tuple[Run, dict[str, Any] | None]]
     compare: str | None
     against: Sequence[str]
+    prior: str | None = None
+    noise: Sequence[tuple[Run, dict[str, Any] | None]] = ()
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -109,35 +89,52 @@ class Report:
     @cached_property
     def summaries(self) -> list[Summary]:
         """What is reported of each method under each loss."""
-        return summarise(self.protocol, self.runs, self.paper)
+        return summarise(self.protocol, self.runs, self.paper, runs_frame(self.noise))
+
+    @cached_property
+    def by_key(self) -> dict[str, tuple[Run, dict[str, Any] | None]]:
+        """Every run with its result."""
+        return {run.key: (run, result) for run, result in self.results}
+
+    @property
+    def reported(self) -> list[Run]:
+        """The runs whose losses the table reports, one for each method, loss and fold."""
+        return [self.by_key[key][0] for s in self.summaries if s.reported is not None for key in s.reported["key"]]
+
+    def calibration(self, summary: Summary) -> Calibration | None:
+        """How far the P_θ of a method can be believed, over the test samples of all folds; None where it is all on one h."""
+        results = [] if summary.reported is None else [self.by_key[key][1] for key in summary.reported["key"]]
+        return calibrate([result["posterior"] for result in results if result is not None and "posterior" in result])
 
     def tables(self) -> list[Table]:
         """The results and, where methods are compared, the paired tests."""
         compared = self.compare is not None and self.against
         tests = [comparison_table(self.summaries, str(self.compare), self.against, self.protocol.fraction)] if compared else []
-        return [summary_table(self.summaries), *tests]
+        return [summary_table(self.summaries, self.prior), *tests]
 
     def write(self, folder: Path) -> None:
         """`runs.csv`, the figure as PNG and PDF, `table.md` and `table.html`."""
         write_atomically(folder / "runs.csv", self.runs.drop(columns="point").to_csv(index=False).encode())
-        groups = dict(list(self.runs.groupby(["loss_name", "method"])))
-        curves = {
-            loss: {m.name: curve(groups[loss, m.name], self.protocol.folds) for m in self.protocol.methods} for loss in self.protocol.losses
-        }
-        save_figure(draw_figure(curves, self.paper, self.title), folder / self.name)
+        save_figure(draw_figure({self.title: (self.curves(), self.paper)}), folder / self.name)
         write_atomically(folder / "table.md", f"{self._text()}\n".encode())
         with Image.open(folder / f"{self.name}.png") as chart:
             write_page(folder / "table.html", self.title, [{"sheet": chart}, {"tables": self.tables(), "notes": self.remarks()}])
 
+    def curves(self) -> Curves:
+        """Loss → method → test loss over C; of many methods only those of the paper and the supervised bound."""
+        groups = dict(list(self.runs.groupby(["loss_name", "method"])))
+        names = [m.name for m in self.protocol.methods]
+        drawn = names if len(names) <= MOST_LINES else [name for name in names if name.partition(",")[0] in STYLES]
+        return {loss: {name: curve(groups[loss, name], self.protocol.folds) for name in drawn} for loss in self.protocol.losses}
+
     def write_examples(self, folder: Path, problem: Problem, images: ImageSet, count: int) -> None:
         """`examples_<loss>.png` and `examples.html`: test images of the first fold as the compared methods see them."""
         methods = [*self.against, *([self.compare] if self.compare else [])] or [m.name for m in self.protocol.methods]
-        by_key = {run.key: (run, result) for run, result in self.results}
         shown = defaultdict[str, dict[str, tuple[Run, Any]]](dict)
         for summary in self.summaries:
             if summary.best is None or summary.method not in methods:
                 continue
-            run, result = by_key[summary.best["key"].iloc[0]]
+            run, result = self.by_key[summary.best["key"].iloc[0]]
             if result is not None and "predictions" in result:
                 if _fits(result["predictions"], run, problem, len(images.classes)):
                     shown[summary.loss][summary.method] = (run, result["predictions"])
@@ -153,6 +150,11 @@ class Report:
         if sections:
             write_page(folder / "examples.html", f"{self.title}: examples", sections)
 
+    @property
+    def cpu_seconds(self) -> float:
+        """Of all runs."""
+        return sum(result["measures"].get("cpu_seconds", 0.0) for _, result in [*self.results, *self.noise] if result is not None)
+
     def remarks(self) -> list[str]:
         """The notes of the protocol, and what must be known of these runs."""
         done = [result for _, result in self.results if result is not None]
@@ -163,13 +165,21 @@ class Report:
             found.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv lists them.")
         if missing:
             found.append(f"{missing} of {len(self.results)} runs are not done; points without all folds are left out.")
-        if self.runs.get("cpu_seconds") is not None:
-            found.append(f"CPU time of all runs: {timedelta(seconds=round(self.runs['cpu_seconds'].sum()))}.")
+        found.append(
+            f"{len(self.results) + len(self.noise)} runs, {timedelta(seconds=round(self.cpu_seconds))} of CPU time. {self.measured()}."
+        )
         return found
 
-    def section(self) -> str:
-        """The figure's section of docs/RESULTS.md."""
-        return f"## {self.title}\n\n{date.today()}, `{self.command}`\n\n![{self.title}]({self.name}.png)\n\n{self._text()}"
+    def measured(self) -> str:
+        """When, with which version and on what machine it was measured."""
+        processor = platform.processor() or platform.machine()
+        return (
+            f"{date.today()}, lvmdc {version('lvmdc')}, torch {torch.__version__}, {cpu_count()} cores ({platform.system()}, {processor})"
+        )
+
+    def page(self) -> str:
+        """The figure's page of the documentation."""
+        return f"# {self.title}\n\n`{self.command}`\n\n![{self.title}]({self.name}.png)\n\n{self._text()}"
 
     def _text(self) -> str:
         remarks = "\n".join(f"- {note}" for note in self.remarks())
@@ -182,7 +192,8 @@ def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int =
     Boxes and posteriors are those in the results of the runs; a posterior all on one box is not drawn.
     """
     first = next(iter(shown.values()))[0]
-    _, test = first.division.parts(problem.y, problem.groups)
+    _, test = first.division.parts(problem.y, problem.groups, problem.published)
+    assert problem.truth is not None
     candidates, y, truth = problem.candidates.subset(test), problem.y[test], problem.truth[test]
     assert candidates.boxes is not None
     drawn = []
@@ -201,7 +212,7 @@ def draw_examples(shown: Shown, problem: Problem, images: ImageSet, count: int =
 
 def _fits(predictions: dict[str, Any], run: Run, problem: Problem, n_classes: int) -> bool:
     """Whether there is a class, a candidate and a posterior for each test sample of the run."""
-    counts = problem.candidates.counts[run.division.parts(problem.y, problem.groups)[1]].tolist()
+    counts = problem.candidates.counts[run.division.parts(problem.y, problem.groups, problem.published)[1]].tolist()
     y, h, p = predictions["y"], predictions["h"], predictions.get("p")
     if not len(y) == len(h) == len(counts) or (p is not None and len(p) != sum(counts)):
         return False
@@ -218,36 +229,35 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 OTHERS = ({"color": "#cc79a7", "marker": "D"}, {"color": "#56b4e9", "marker": "v"}, {"color": "#8a6d00", "marker": "P"})
 DODGE = 0.035  # decades between the error bars of neighbouring methods, which would hide each other
-MOST_TICKS = 9
+MOST_TICKS, MOST_LINES = 9, 4
 
 
-def draw_figure(curves: Mapping[str, Mapping[str, pd.DataFrame]], paper: Paper, title: str) -> Figure:
-    """The figure. A star at the right edge is the paper's best test loss of the method of that colour, its bar the deviation.
-
-    Args:
-        curves: loss → method → `curve` of its runs, which may be empty.
-        paper: the paper's numbers.
-        title: of all panels.
+def draw_figure(figures: Mapping[str, tuple[Curves, Paper]]) -> Figure:
+    """Title → the curves and the paper's numbers: a row of panels for each title, a panel for each loss. A star at the right edge is the
+    paper's best test loss of the method of that colour, its bar the deviation.
 
     >>> nothing = pd.DataFrame({"mean": [], "std": []})
-    >>> [axes.get_title() for axes in draw_figure({"zero_one": {"LSVM": nothing}}, {}, "Nothing yet").axes]
+    >>> [axes.get_title() for axes in draw_figure({"Nothing yet": ({"zero_one": {"LSVM": nothing}}, {})}).axes]
     ['0/1 loss']
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     with style():
-        figure = Figure(figsize=(5.6 * len(curves) + 0.6, 4.9), dpi=150, layout="constrained")
-        figure.suptitle(title, fontsize=13)
-        panels = figure.subplots(1, len(curves), squeeze=False)[0]
-        for axes, (loss, methods) in zip(panels, curves.items(), strict=True):
-            _panel(axes, methods, paper.get(loss, {}), TITLES.get(loss, loss))
-        lines = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-        if any(name in methods for loss, methods in curves.items() for name in paper.get(loss, {})):
-            star: Any = {"marker": "*", "markersize": 12, "color": "white", "markeredgecolor": "black"}
-            lines["best in the paper"] = Line2D([], [], linestyle="none", **star)
+        widest = max(len(curves) for curves, _ in figures.values())
+        figure = Figure(figsize=(5.6 * widest + 0.6, 4.3 * len(figures) + 0.6), dpi=150, layout="constrained")
+        lines: dict[str, Any] = {}
+        for part, (title, (curves, paper)) in zip(figure.subfigures(len(figures), 1, squeeze=False).flat, figures.items(), strict=True):
+            part.suptitle(title, fontsize=13)
+            panels = part.subplots(1, len(curves), squeeze=False)[0]
+            for axes, (loss, methods) in zip(panels, curves.items(), strict=True):
+                _panel(axes, methods, paper.get(loss, {}), TITLES.get(loss, loss))
+                lines |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+            if any(name in methods for loss, methods in curves.items() for name in paper.get(loss, {})):
+                star: Any = {"marker": "*", "markersize": 12, "color": "white", "markeredgecolor": "black"}
+                lines["best in the paper"] = Line2D([], [], linestyle="none", **star)
         if lines:
-            figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines), fontsize=11, frameon=False)
+            figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=min(len(lines), 5), fontsize=11, frameon=False)
     return figure
 
 
@@ -260,7 +270,9 @@ def _panel(axes: Axes, methods: Mapping[str, pd.DataFrame], paper: Mapping[str, 
     tried = sorted({float(C) for points in methods.values() for C in points.index}) or [1.0]
     decades = max(math.log10(tried[-1] / tried[0]), 1.0)
     for i, (method, points) in enumerate(methods.items()):
-        look = STYLES.get(method, {"linestyle": "-"} | OTHERS[i % len(OTHERS)])
+        base, _, variant = method.partition(",")
+        look = STYLES.get(base, {"linestyle": "-"} | OTHERS[i % len(OTHERS)])
+        look = look | {"alpha": 0.45, "markerfacecolor": "white"} if variant else look  # the same method from another start
         places = points.index.to_numpy(float) * 10 ** (DODGE * (i - (len(methods) - 1) / 2))
         bars = 100 * points["std"].fillna(0.0)
         axes.errorbar(places, 100 * points["mean"], bars, label=method, capsize=3, elinewidth=1, markersize=6, **look)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from lvmdc.reporting import Table
 from lvmdc.reporting.table import MISSING
-from lvmdc.reproduction.protocol import Protocol, Run, Settings
+from lvmdc.reproduction.protocol import STRENGTH, Protocol, Run, Settings
 
 Paper = Mapping[str, Mapping[str, tuple[float, float]]]  # loss → method → mean and deviation, in percent
 
@@ -111,7 +111,13 @@ def _done(runs: pd.DataFrame, part: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is reported of one method under one loss: its runs, one per fold, by both ways to choose hyperparameters."""
+    """What is reported of one method under one loss: its runs, one per fold, by both ways to choose hyperparameters.
+
+    Args:
+        searched: names of the grid.
+        noise: runs that differ from the reported ones in the last digit of the features alone; None: there are none.
+        known_h: whether it trains with the true h.
+    """
 
     method: str
     loss: str
@@ -119,10 +125,25 @@ class Summary:
     validated: pd.DataFrame | None
     paper: tuple[float, float] | None = None
     searched: Sequence[str] = ("C",)
+    noise: pd.DataFrame | None = None
+    known_h: bool = False
+
+    @property
+    def reported(self) -> pd.DataFrame | None:
+        """The runs at the settings chosen on validation data or, without any, at the best on the test parts."""
+        return self.best if self.validated is None else self.validated
+
+    @property
+    def spread(self) -> float | None:
+        """How far the test loss moves with the last digit of the features: its range over all copies of a run, the mean over the folds."""
+        if self.noise is None or self.reported is None or not len(self.noise):
+            return None
+        losses = pd.concat([self.reported[["fold", "loss"]], self.noise[["fold", "loss"]]]).groupby("fold")["loss"]
+        return float((losses.max() - losses.min()).mean())
 
 
-def summarise(protocol: Protocol, runs: pd.DataFrame, paper: Paper) -> list[Summary]:
-    """One summary for each loss and method.
+def summarise(protocol: Protocol, runs: pd.DataFrame, paper: Paper, noise: pd.DataFrame | None = None) -> list[Summary]:
+    """One summary for each loss and method; `noise` are runs with noise in the last digit.
 
     >>> summarise(Protocol([], {}), runs_frame([]), {})
     []
@@ -133,7 +154,11 @@ def summarise(protocol: Protocol, runs: pd.DataFrame, paper: Paper) -> list[Summ
             own = runs[(runs["method"] == method.name) & (runs["loss_name"] == loss)]
             validated = chosen_by_validation(own, protocol.folds, protocol.inner_folds) if protocol.inner_folds else None
             published = paper.get(loss, {}).get(method.name)
-            found.append(Summary(method.name, loss, best_on_test(own, protocol.folds), validated, published, sorted(method.grid)))
+            near = (
+                None if noise is None else noise[(noise["method"] == method.name) & (noise["loss_name"] == loss) & (noise["done"] == "yes")]
+            )
+            best = best_on_test(own, protocol.folds)
+            found.append(Summary(method.name, loss, best, validated, published, sorted(method.grid), near, method.known_h))
     return found
 
 
@@ -188,28 +213,89 @@ def corrected_p(difference: float, deviation: float, n: int, test_share: float) 
     return float(2 * stats.t.sf(abs(t), n - 1))
 
 
+# ---- how far P_θ can be believed -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often the most probable h is right, against the probability that P_θ(h | x, y) gives it.
+
+    `bins` have (mean probability, share that is right, number of samples) each; `error` is the expected calibration error, the mean
+    distance of the two over all samples; `of_truth` is the mean probability of the true h.
+    """
+
+    bins: Sequence[tuple[float, float, int]]
+    error: float
+    of_truth: float
+
+
+def calibrate(posteriors: Sequence[Mapping[str, Sequence[float]]], n_bins: int = 10) -> Calibration | None:
+    """The calibration over the samples of several runs, each with `confidence`, `right` and `of_truth`; None where there are none.
+
+    >>> calibrate([{"confidence": [0.9, 0.8], "right": [1.0, 0.0], "of_truth": [0.9, 0.1]}], n_bins=2)
+    Calibration(bins=[(0.85, 0.5, 2)], error=0.35, of_truth=0.5)
+    """
+    if not posteriors:
+        return None
+    confidence, right, truth = (np.concatenate([np.asarray(p[k], float) for p in posteriors]) for k in ("confidence", "right", "of_truth"))
+    place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    parts = [place == i for i in range(n_bins) if (place == i).any()]
+    bins = [(round(float(confidence[p].mean()), 6), round(float(right[p].mean()), 6), int(p.sum())) for p in parts]
+    error = sum(n * abs(c - r) for c, r, n in bins) / len(confidence)
+    return Calibration(bins, round(error, 6), round(float(truth.mean()), 6))
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def summary_table(summaries: Sequence[Summary]) -> Table:
-    """Method × loss: the paper's loss, ours by both ways to choose, and what else was measured; all in percent, ± over the folds.
+def summary_table(summaries: Sequence[Summary], prior: str | None = None) -> Table:
+    """Method × loss, in percent, ± over the folds: the test loss at the settings chosen on validation data and what else was measured
+    there; the best on the test parts; the paper's loss. Columns without any value are left out.
 
-    >>> summary_table([Summary("LSVM", "zero_one", None, None, (64.82, 4.96))]).cells[0][:4]
-    ['0/1 loss', 'LSVM', '64.82 ± 4.96', '–']
+    Args:
+        prior: the name of the prior of h; None: there is none.
+
+    >>> summary_table([Summary("LSVM", "zero_one", None, None, (64.82, 4.96))]).cells
+    [['0/1 loss', 'LSVM', '64.82 ± 4.96']]
     """
-    heads = ["loss", "method", "paper", "best on test", "at", "class error", "CorLoc"]
-    any_validated = any(s.validated is not None for s in summaries)
-    heads += ["chosen on validation", "at, by fold", "class error", "CorLoc"] if any_validated else []
-    heads += ["against the annotated box"]
-    cells = []
-    for s in summaries:
-        best, chosen = s.best, s.validated
-        row = [TITLES.get(s.loss, s.loss), s.method, MISSING if s.paper is None else f"{s.paper[0]:.2f} ± {s.paper[1]:.2f}"]
-        row += [percent(best, "loss"), MISSING if best is None else best["point"].iloc[0], percent(best, "error"), percent(best, "corloc")]
-        if any_validated:
-            row += [percent(chosen, "loss"), _points(chosen, s.searched), percent(chosen, "error"), percent(chosen, "corloc")]
-        cells.append([*row, percent(chosen if any_validated else best, "loss_annotated")])
-    return Table(heads, cells, [False, False, *[head not in ("at", "at, by fold") for head in heads[2:]]])
+    columns = {
+        "loss": [TITLES.get(s.loss, s.loss) for s in summaries],
+        "method": [s.method for s in summaries],
+        "start": ["true h" if s.known_h else _start(s.reported) for s in summaries],
+        "prior": [MISSING if prior is None or s.known_h else _prior(s.reported, prior) for s in summaries],
+        "chosen on validation": [percent(s.validated, "loss") for s in summaries],
+        "at, by fold": [_points(s.validated, [n for n in s.searched if n not in ("init", STRENGTH)]) for s in summaries],
+        "spread": [MISSING if s.spread is None else f"{100 * s.spread:.2f}" for s in summaries],
+        "class error": [percent(s.reported, "error") for s in summaries],
+        "CorLoc": [percent(s.reported, "corloc") for s in summaries],
+        "wrong h": [percent(s.reported, "latent_error") for s in summaries],
+        "against the annotated box": [percent(s.reported, "loss_annotated") for s in summaries],
+        "best on test": [percent(s.best, "loss") for s in summaries],
+        "at": [MISSING if s.best is None else str(s.best["point"].iloc[0]) for s in summaries],
+        "paper": [MISSING if s.paper is None else f"{s.paper[0]:.2f} ± {s.paper[1]:.2f}" for s in summaries],
+    }
+    shown = {name: cells for name, cells in columns.items() if any(cell != MISSING for cell in cells)}
+    text = ("loss", "method", "start", "prior", "at, by fold", "at")
+    return Table(list(shown), [list(row) for row in zip(*shown.values(), strict=True)], [name not in text for name in shown])
+
+
+def _start(runs: pd.DataFrame | None) -> str:
+    """Where h started, and in how many folds where validation chose differently."""
+    if runs is None or "init" not in runs or runs["init"].isna().all():
+        return MISSING
+    counts = runs["init"].value_counts(sort=False)
+    if len(counts) > 1:
+        return ", ".join(f"{value} {count}" for value, count in counts.items())
+    several = runs["n_init"].max() if "n_init" in runs else 1
+    return f"{counts.index[0]}, best of {several:.0f}" if several > 1 else str(counts.index[0])
+
+
+def _prior(runs: pd.DataFrame | None, name: str) -> str:
+    """The prior, and in how many folds validation chose it."""
+    if runs is None or STRENGTH not in runs or runs[STRENGTH].isna().all():
+        return MISSING if runs is None else name
+    used = int((runs[STRENGTH] > 0).sum())
+    return name if used == len(runs) else "none" if used == 0 else f"{name} {used}, none {len(runs) - used}"
 
 
 def comparison_table(summaries: Sequence[Summary], method: str, others: Sequence[str], fraction: float) -> Table:
@@ -246,7 +332,7 @@ def percent(runs: pd.DataFrame | None, measure: str) -> str:
     >>> percent(pd.DataFrame({"loss": [0.25, 0.35]}), "loss"), percent(pd.DataFrame({"loss": [0.25]}), "loss"), percent(None, "loss")
     ('30.00 ± 7.07', '25.00', '–')
     """
-    if runs is None:
+    if runs is None or measure not in runs or runs[measure].isna().any():
         return MISSING
     values = 100 * runs[measure]
     return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
@@ -292,18 +378,12 @@ def notes(protocol: Protocol) -> list[str]:
             " complete training part."
         )
     found += [
-        "The true h is the candidate of best overlap with the annotated box: a loss of 0 can be reached, and the overlap loss is measured"
-        " against that candidate's box. The last column measures the same predictions against the annotated box itself, where candidates"
-        " that miss it cost every method the same.",
-        "CorLoc: the share of test images whose predicted box overlaps the annotated one by at least half, whatever its class.",
+        "For images, the true h is the candidate of best overlap with the annotated box: a loss of 0 can be reached, and the overlap loss"
+        " is measured against that candidate's box. Against the annotated box itself, candidates that miss it cost every method the same.",
+        "CorLoc: the share of test images whose predicted box overlaps the annotated one by at least half, whatever its class. Wrong h: the"
+        " share of test samples with another h than the true one. Spread: the range of the test loss, in points, over copies of a run whose"
+        " features differ in the last digit (× (1 ± 1e-6)), the mean over the folds.",
         f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test. The folds share samples, so it is optimistic;"
         " p corrected widens the variance for that (Nadeau and Bengio, 2003).",
     ]
-    starts = {(str(m.settings.get("init", "random")), int(m.settings.get("n_init") or 1)) for m in protocol.methods}
-    if len(starts) == 1 and not any("init" in m.grid or "n_init" in m.grid for m in protocol.methods):
-        init, count = starts.pop()
-        several = f"the lowest training objective of {count} random starts is kept" if count > 1 else "one random start"
-        found.append(
-            f"Starts: {several}, the same for every method." if init == "random" else f"Every method starts from h by init = {init}."
-        )
     return found

@@ -11,7 +11,9 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +24,111 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 from tqdm import tqdm
 
-from lvmdc.candidates import Latent
+from lvmdc.candidates import Candidates, Latent
 from lvmdc.learners import LatentLearner
 from lvmdc.losses import Loss
 from lvmdc.reproduction.problem import Problem, loaded
-from lvmdc.reproduction.protocol import FORMAT, Run, longest_first
+from lvmdc.reproduction.protocol import FORMAT, Division, Run, in_order
+from lvmdc.segments import segment_argmax
+from lvmdc.solvers.initial import likelihood_posterior
 from lvmdc.storage.files import read_json, write_atomically
 from lvmdc.storage.mapped import memory_budget
 from lvmdc.vision import metrics
 
 log = logging.getLogger(__name__)
+NOISE = 1e-6  # relative, on features: far below what they mean, above the rounding of single precision
 DIED = "the process of this run died, probably out of memory; try a smaller n_jobs"
 
 
-def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dict[str, Any]:
+class Part:
+    """The training samples of a division and those held out, for all runs on it: they share the likelihood start, and a training whose
+    learner does not look at the loss.
+
+    Args:
+        problem: all samples.
+        division: which of them train.
+        noise: the seed of a relative noise of 1e-6 on the training features; 0: none.
+    """
+
+    def __init__(self, problem: Problem, division: Division, noise: int = 0):
+        self.problem = problem
+        self.train, self.held_out = division.parts(problem.y, problem.groups, problem.published)
+        self.candidates, self.y = problem.candidates.subset(self.train), problem.y[self.train]
+        if noise:
+            c = self.candidates
+            random = torch.randn(c.features.shape, generator=torch.Generator().manual_seed(noise))
+            self.candidates = Candidates(c.features.float() * (1 + NOISE * random), c.counts, c.boxes, c.phi, c.prior)
+        self._starts: dict[float, Tensor] = {}
+        self._learned: tuple[str, Learned] | None = None
+
+    def samples(self, strength: float) -> Candidates:
+        """The training samples with their prior at that strength."""
+        prior = self.candidates.prior
+        return self.candidates if prior is None or strength == 1 else self.candidates.with_prior(prior if strength else None, strength)
+
+    def start(self, strength: float) -> Tensor:
+        """(T,): the likelihood posterior, which depends on the training samples and the prior alone."""
+        if strength not in self._starts:
+            unknown = torch.full_like(self.y, -1)
+            self._starts[strength] = likelihood_posterior(self.samples(strength), self.y, self.problem.joint_map(), unknown)
+        return self._starts[strength]
+
+    def learn(self, run: Run, memory_budget: int | None = None) -> Learned:
+        """The fitted learner of a run."""
+        joint = {} if self.problem.joint is None else {"joint": self.problem.joint_map()}
+        learner = run.make_learner(memory_budget=memory_budget, **joint)
+        key = self._decided_by(run, learner)
+        if self._learned is not None and self._learned[0] == key:
+            return replace(self._learned[1], seconds=0.0, cpu_seconds=0.0)
+        shared = learner.init == "likelihood" and not learner.uses_known_h
+        candidates = self.samples(run.prior_strength)
+        started, worked = time.perf_counter(), time.process_time()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            h = self.problem.h[self.train] if learner.uses_known_h and self.problem.h is not None else None
+            learner.set_params(init="given" if shared else learner.init)
+            learner.fit(candidates, self.y, h=h, h_init=self.start(run.prior_strength) if shared else None)
+        learned = Learned(learner, list(caught), time.perf_counter() - started, time.process_time() - worked)
+        self._learned = key, learned
+        return learned
+
+    def _decided_by(self, run: Run, learner: LatentLearner) -> str:
+        """What a training depends on: the loss too, unless the learner looks at the costs of classes at most."""
+        costs = None
+        if not learner.uses_loss:
+            classes = torch.arange(self.problem.n_classes)
+            costs = run.make_loss().class_cost(classes[:, None], classes)
+        return f"{run.learner} {run.settings} {run.loss_spec if costs is None else costs.tolist()}"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fitted learner, the warnings of its training, and the time that it took: 0 where another run trained it."""
+
+    learner: LatentLearner
+    caught: list[warnings.WarningMessage]
+    seconds: float
+    cpu_seconds: float
+
+
+@lru_cache(maxsize=1)
+def _part(samples: str, division: Division, noise: int) -> Part:
+    """The part that a process works on."""
+    return Part(loaded(samples), division, noise)
+
+
+def execute(run: Run, problem: Problem, memory_budget: int | None = None, part: Part | None = None) -> dict[str, Any]:
     """The result of a run as plain data: what it was, its measures, its warnings and, in fold 0, its predictions.
 
-    Measures of the samples held out, all fractions: `loss` against the candidate of best overlap with the true box,
-    `loss_annotated` against the true box itself (another number where the loss looks at boxes, and no candidate is the true one), `error`
-    of the class, `corloc` and mean `overlap` with the true box. Of the training: `objective`, `entropy` of the posterior, outer
-    iterations `n_iter`, scoring `passes`, the seed `start`, all of the start that was kept; `seconds` and `cpu_seconds` of all starts.
+    Measures of the samples held out, all fractions, where the truth is known: `loss` against the true candidate, for images that of best
+    overlap with the true box, `loss_annotated` against the true box itself (another number where the loss looks at boxes, and no candidate
+    is the true one), `error` of the class, `corloc` and mean `overlap` with the true box. Of the training: `objective`, `entropy` of the
+    posterior, outer iterations `n_iter`, scoring `passes`, the seed `start`, all of the start that was kept; `seconds` and `cpu_seconds`
+    of all starts. `posterior` says of each sample held out how sure P_θ(h | x, y) of its true y is, and whether it is right.
 
     >>> from lvmdc.vision.datasets import cluttered_digits
     >>> from lvmdc.vision.features import HOG, build_candidates
     >>> from lvmdc.vision.proposals import WindowGrid
-    >>> from lvmdc.reproduction import Division
     >>> images = cluttered_digits(per_class=4)
     >>> problem = Problem.of(images, build_candidates(images, WindowGrid(), HOG(), progress=False))
     >>> spec = '{"_target_": "lvmdc.ZeroOneLoss"}'
@@ -55,34 +137,57 @@ def execute(run: Run, problem: Problem, memory_budget: int | None = None) -> dic
     >>> measures["error"] <= measures["loss"] <= 1, measures["start"]
     (True, 3)
     """
-    train, held_out = run.division.parts(problem.y, problem.groups)
-    learner, started, worked = run.make_learner(memory_budget=memory_budget), time.perf_counter(), time.process_time()
-    h = problem.h[train] if learner.uses_known_h else None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        learner.fit(problem.candidates.subset(train), problem.y[train], h=h)
-    spent = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - worked}
-    last = learner.history_[-1]
-    measures: dict[str, float | None] = {**measure(learner, run.make_loss(), problem, held_out), "objective": learner.objective_}
-    measures |= {"entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes"), "start": learner.seed_, **spent}
-    converged = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
-    messages = list(dict.fromkeys(str(w.message) for w in caught))
+    part = Part(problem, run.division, run.noise) if part is None else part
+    learned = part.learn(run, memory_budget)
+    learner, last = learned.learner, learned.learner.history_[-1]
+    measures: dict[str, float | None] = {**measure(learner, run.make_loss(), problem, part.held_out), "objective": learner.objective_}
+    measures |= {"entropy": last.get("entropy"), "n_iter": learner.n_iter_, "passes": last.get("passes"), "start": learner.seed_}
+    measures |= {"seconds": learned.seconds, "cpu_seconds": learned.cpu_seconds}
+    converged = not any(issubclass(w.category, ConvergenceWarning) for w in learned.caught)
+    messages = list(dict.fromkeys(str(w.message) for w in learned.caught))
     result = {"run": run.describe(), "measures": measures, "converged": converged, "warnings": messages}
-    shown = run.division.fold == 0 and not run.inner  # the fold that images are drawn of
-    return result | ({"predictions": predictions(learner, problem, held_out)} if shown else {})
+    if run.inner or run.noise:
+        return result
+    posterior = certainty(learner, problem, part.held_out)
+    result |= {} if posterior is None else {"posterior": posterior}
+    drawn = run.division.fold == 0 and problem.truth is not None  # the fold that images are drawn of
+    return result | ({"predictions": predictions(learner, problem, part.held_out)} if drawn else {})
+
+
+def certainty(learner: LatentLearner, problem: Problem, held_out: Tensor) -> dict[str, list[float]] | None:
+    """The probability of the most probable h of each sample held out by P_θ(h | x, y) of its true y, whether that is the `true` h, and the
+    probability of the true h; None where h is unknown, or P_θ is all on one."""
+    if problem.h is None:
+        return None
+    candidates, h = problem.candidates.subset(held_out), problem.h[held_out]
+    p = learner.predict_latent_proba(candidates, problem.y[held_out]).double()
+    if int((p > 0).sum()) <= len(candidates):
+        return None
+    top = segment_argmax(p, candidates.counts)
+    right = (top == candidates.rows(h)).double()
+    found = {"confidence": p[top], "right": right, "of_truth": p[candidates.rows(h)]}
+    return {name: [round(v, 6) for v in values.tolist()] for name, values in found.items()}
 
 
 def measure(learner: LatentLearner, loss: Loss, problem: Problem, held_out: Tensor) -> dict[str, float]:
-    """Loss, class error and localisation of a fitted learner on the samples `held_out`."""
-    candidates, y, h, truth = problem.candidates.subset(held_out), problem.y[held_out], problem.h[held_out], problem.truth[held_out]
+    """Loss, class error and localisation of a fitted learner on the samples `held_out`, as far as the truth is known."""
+    candidates, y = problem.candidates.subset(held_out), problem.y[held_out]
     y_hat, h_hat = learner.predict(candidates)
+    error = metrics.class_error(y, y_hat)
+    if problem.h is None:
+        if not loss.of_label:
+            raise ValueError(f"{loss!r} cannot be measured, because the true h is unknown: use losses.label alone")
+        return {"loss": float(loss.between(candidates, y, h_hat, y_hat, h_hat).mean()), "error": error}
+    h = problem.h[held_out]
+    found = {"loss": metrics.test_loss(loss, candidates, y, h, y_hat, h_hat), "error": error}
+    if problem.truth is None:
+        return found | {"latent_error": float((h != h_hat).double().mean())}
+    truth = problem.truth[held_out]
     # The true box in the place of the candidate's; a loss that asks which candidate it is sees the same one.
     annotated = Latent(h, truth.to(candidates.boxes), candidates.rows(h))
     delta = loss.delta(y, annotated, y_hat, candidates.latent(candidates.rows(h_hat)))
-    return {
-        "loss": metrics.test_loss(loss, candidates, y, h, y_hat, h_hat),
+    return found | {
         "loss_annotated": float(delta.double().expand(len(y)).mean()),
-        "error": metrics.class_error(y, y_hat),
         "corloc": metrics.corloc(candidates, h_hat, truth),
         "overlap": metrics.mean_overlap(candidates, h_hat, truth),
     }
@@ -191,7 +296,7 @@ def code_digest() -> str:
 
 
 def do_runs(
-    runs: Sequence[Run], samples: str, store: Store, n_jobs: int | None = None, memory: int | None = None, progress: bool = True
+    runs: Sequence[Run], samples: str, store: Store, n_jobs: int | None = None, memory: int | None = None, bar: tqdm | None = None
 ) -> None:
     """Do runs, each in one of `n_jobs` processes with one thread.
 
@@ -203,37 +308,36 @@ def do_runs(
         store: where results go.
         n_jobs: processes; as many as the machine has cores where not given.
         memory: bytes for tables of Δ in all processes together; a quarter of what is free where not given.
-        progress: show a bar that counts runs.
+        bar: counts the runs that have ended.
 
-    >>> do_runs([], "samples.npz", Store("nowhere"), progress=False)
+    >>> do_runs([], "samples.npz", Store("nowhere"))
     """
     jobs = min(n_jobs or cpu_count(only_physical_cores=True), max(1, len(runs)))
     each = memory_budget(torch.device("cpu"), memory) // jobs
     for run in runs:
         store.clear(run)
-    batches = [longest_first(runs)]
-    with tqdm(total=len(runs), desc="runs", unit="run", disable=not progress, smoothing=0) as bar:
-        while batches:
-            batch = batches.pop(0)
-            try:
-                for _ in _parallel(batch, samples, store, jobs, each):
-                    bar.update()
-            except BrokenProcessPool:  # a process was killed, and took the others with it
-                begun = [run for run in batch if store.died(run)]
-                if not begun:
-                    raise
-                if len(batch) == 1:
-                    bar.update()
-                else:  # one of those that were under way is to blame: each is repeated alone
-                    left = [run for run in batch if not store.ended(run)]
-                    batches += [part for part in (left, *([run] for run in begun)) if part]
-            except BaseException:
-                if jobs > 1:
-                    get_reusable_executor().shutdown(wait=True, kill_workers=True)
-                for run in runs:
-                    if store.died(run):
-                        store.failure(run).unlink()
+    batches, bar = [in_order(runs)], tqdm(disable=True) if bar is None else bar
+    while batches:
+        batch = batches.pop(0)
+        try:
+            for _ in _parallel(batch, samples, store, jobs, each):
+                bar.update()
+        except BrokenProcessPool:  # a process was killed, and took the others with it
+            begun = [run for run in batch if store.died(run)]
+            if not begun:
                 raise
+            if len(batch) == 1:
+                bar.update()
+            else:  # one of those that were under way is to blame: each is repeated alone
+                left = [run for run in batch if not store.ended(run)]
+                batches += [part for part in (left, *([run] for run in begun)) if part]
+        except BaseException:
+            if jobs > 1:
+                get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            for run in runs:
+                if store.died(run):
+                    store.failure(run).unlink()
+            raise
 
 
 def _parallel(batch: Sequence[Run], samples: str, store: Store, jobs: int, memory: int) -> Iterator[None]:
@@ -242,27 +346,32 @@ def _parallel(batch: Sequence[Run], samples: str, store: Store, jobs: int, memor
         threads = torch.get_num_threads()
         try:
             for run in batch:
-                _work(run, samples, store, memory)
+                _work([run], samples, store, memory)
                 yield
         finally:
             torch.set_num_threads(threads)
         return
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from pool(delayed(_work_apart)(run, samples, store, memory) for run in batch)
+        # Runs that differ in the loss alone may share a training.
+        alike = groupby(batch, key=lambda run: (run.learner, run.settings, run.division, run.data, run.noise))
+        for done in pool(delayed(_work_apart)(list(group), samples, store, memory) for _, group in alike):
+            yield from [None] * done
 
 
-def _work_apart(run: Run, samples: str, store: Store, memory: int) -> None:
-    """`_work` in another process, which leaves Ctrl-C to the one that started it."""
+def _work_apart(runs: Sequence[Run], samples: str, store: Store, memory: int) -> int:
+    """`_work` in another process, which leaves Ctrl-C to the one that started it; how many runs were done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _work(run, samples, store, memory)
+    _work(runs, samples, store, memory)
+    return len(runs)
 
 
-def _work(run: Run, samples: str, store: Store, memory: int) -> None:
-    """Do a run; an error is kept with its traceback."""
+def _work(runs: Sequence[Run], samples: str, store: Store, memory: int) -> None:
+    """Do runs one after the other; an error is kept with its traceback."""
     torch.set_num_threads(1)
-    store.fail(run, DIED)  # what is left behind if the process is killed
-    try:
-        store.write(run, execute(run, loaded(samples), memory))
-    except Exception:  # whatever it is, other runs can go on
-        store.fail(run, traceback.format_exc())
+    for run in runs:
+        store.fail(run, DIED)  # what is left behind if the process is killed
+        try:
+            store.write(run, execute(run, loaded(samples), memory, _part(samples, run.division, run.noise)))
+        except Exception:  # whatever it is, other runs can go on
+            store.fail(run, traceback.format_exc())

@@ -45,8 +45,8 @@ def starting_weights(
     """(T,) the weight of each candidate at the start, for starts that do not use the features; sums to one over each sample.
 
     `random` takes one candidate at random; `central` the one of least expected overlap loss if all are equally likely, and
-    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,); `prior` has the probabilities of the prior of h. See
-    `likelihood_posterior` for `likelihood`.
+    needs boxes; `uniform` the mean of all; `given` the rows `given` (n,), or the weights (T,); `prior` has the probabilities of the prior
+    of h. See `likelihood_posterior` for `likelihood`.
 
     Args:
         allowed: (T,) whether the sample's class has the candidate.
@@ -68,7 +68,7 @@ def starting_weights(
     elif init == "given":
         if given is None:
             raise ValueError("init='given' needs h_init=, the candidate to start from for each sample")
-        weights = torch.zeros_like(uniform).index_fill(0, given, 1.0)
+        weights = given if given.is_floating_point() else torch.zeros_like(uniform).index_fill(0, given, 1.0)
     else:
         preference = _preference(init, candidates, uniform, seed).masked_fill(~allowed, -torch.inf)
         weights = torch.zeros_like(uniform).index_fill(0, segment_argmax(preference, counts), 1.0)

@@ -257,7 +257,7 @@ class SeenPrior(Prior):
 def test_a_prior_that_learns_is_fitted_on_the_training_images_of_each_fold():
     images, prior = cluttered_digits(per_class=4), SeenPrior()
     data = LatentDataModule(images, WindowGrid(), HOG(), prior=prior, progress=False)
-    problems = problems_by_fold(data, 2)
+    problems = problems_by_fold([data] * 2)
     parts = [images.split(0.6, fold)[0].tolist() for fold in range(2)]
     assert prior.seen == [{hash(images.image(i).tobytes()) for i in part} for part in parts]
     for problem, part in zip(problems, parts, strict=True):
@@ -271,5 +271,5 @@ def test_a_prior_that_learns_is_fitted_on_the_training_images_of_each_fold():
 
 def test_samples_without_a_prior_that_learns_are_those_of_all_folds():
     data = LatentDataModule(cluttered_digits(per_class=2), WindowGrid(), HOG(), progress=False)
-    first, second = problems_by_fold(data, 2)
+    first, second = problems_by_fold([data] * 2)
     assert first is second

@@ -7,7 +7,8 @@ import pytest
 import torch
 from learners.problems import LOSSES, SharedWeights, problem, random_h
 
-from lvmdc import DISC, ILSVM, LSVM, Candidates, ConvergenceWarning, OverlapLoss, Supervised
+from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, ConvergenceWarning, OverlapLoss, Supervised
+from lvmdc.segments import segment_sum
 
 KEYS = {"objective", "w_norm", "theta_norm", "slack", "diversity", "loss", "error", "entropy", "passes", "gap", "seconds", "decrease"}
 LEARNERS = [DISC, ILSVM, LSVM]
@@ -222,3 +223,33 @@ def test_a_map_of_its_own_for_phi_does_not_bring_back_what_the_class_lacks():
     from lvmdc.feature_maps import ClassBlocks
 
     never_uses_what_is_lacking(DISC(OverlapLoss(), C=5.0, joint=SharedWeights(3), joint_phi=ClassBlocks(3)))
+
+
+@pytest.mark.parametrize("learner", [LSVM, DISC, EM])
+def test_a_start_may_be_probabilities_of_all_candidates(learner):
+    p = problem(seed=3)
+    weights = torch.rand(p.candidates.n_candidates, generator=torch.Generator().manual_seed(0)).double()
+    belief = weights / segment_sum(weights, p.candidates.counts)[p.candidates.sample]
+    model = learner(C=5.0, init="given").fit(p.candidates, p.y, h_init=belief)
+    prior = learner(C=5.0, init="prior").fit(p.candidates, p.y, prior=belief.log())
+    assert model.objective_ == pytest.approx(
+        learner(C=5.0, init="given").fit(p.candidates, p.y, h_init=belief.float()).objective_, rel=1e-4
+    )
+    if learner is not EM and learner is not DISC:  # for which a prior is more than a start
+        assert model.objective_ == pytest.approx(prior.objective_, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda p: p[:-1], r"h_init must have \d+ probabilities, one per candidate, or \d+ candidate indices"),
+        (lambda p: p / 2, r"h_init must sum to 1 over the candidates of each sample, but that of sample 0 sums to 0\.5"),
+        (lambda p: p - 0.5, "h_init must have probabilities between 0 and 1"),
+        (lambda p: p * torch.nan, "h_init must have probabilities between 0 and 1"),
+    ],
+)
+def test_a_start_that_is_no_distribution_is_refused(change, sentence):
+    p = problem(seed=3)
+    uniform = (1 / p.candidates.counts.double())[p.candidates.sample]
+    with pytest.raises(ValueError, match=sentence):
+        LSVM(init="given").fit(p.candidates, p.y, h_init=change(uniform))

@@ -18,7 +18,7 @@ def figure():
         return pd.DataFrame({"mean": [loss + 0.05] * 3, "std": [0.07] * 3}, index=[0.1, 1.0, 10.0])
 
     curves = {loss: {m: points(0.2 + 0.1 * i) for i, m in enumerate(METHODS)} for loss in ("zero_one", "overlap")}
-    return draw_figure(curves, PAPER, "Figure 1")
+    return draw_figure({"Figure 1": (curves, PAPER)})
 
 
 def test_two_panels_with_percent_over_a_logarithmic_C(figure):
@@ -47,7 +47,7 @@ def test_best_values_of_the_paper_are_marked_right_of_all_points(figure):
 
 def test_a_method_without_results_is_in_the_legend():
     nothing = pd.DataFrame({"mean": [], "std": []}, index=pd.Index([], dtype=float))
-    figure = draw_figure({"zero_one": {"LSVM": nothing, "DISC": nothing}}, PAPER, "Nothing yet")
+    figure = draw_figure({"Nothing yet": ({"zero_one": {"LSVM": nothing, "DISC": nothing}}, PAPER)})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["LSVM", "DISC", "best in the paper"]
 
 

@@ -1,37 +1,42 @@
 """The plan has as many runs as the paper's protocol, each with a key that stays the same; no choice looks at the test part."""
 
 import dataclasses
+from itertools import groupby
 
 import pytest
 import torch
 
 from lvmdc.cli.reproduce import read_protocol
 from lvmdc.reproduction import Division, Method, Protocol, plan_runs
-from lvmdc.reproduction.protocol import check_divisions, describe_plan, longest_first
+from lvmdc.reproduction.protocol import check_divisions, describe_plan, in_order
 from lvmdc.samples import split_by_class
-
-PAPER = [10.0**k for k in range(-4, 3)]
-
-
-def count(runs, inner, supervised):
-    return sum(run.inner == inner and (run.method == "Supervised") == supervised for run in runs)
 
 
 @pytest.mark.parametrize("figure", ["1", "2"])
-def test_the_papers_figures_are_210_runs_and_70_supervised_ones(figure, config):
+def test_the_papers_figures_compare_all_systems_on_five_folds(figure, config):
     cfg = config("reproduce", f"figure='{figure}'")
     planned = read_protocol(cfg)
     runs = plan_runs(planned, "data")
     inner = cfg.validation.folds
-    assert count(runs, inner=False, supervised=False) == 7 * 5 * 3 * 2 == 210
-    assert count(runs, inner=False, supervised=True) == 70
-    assert count(runs, inner=True, supervised=False) == 210 * inner
-    assert count(runs, inner=True, supervised=True) == 70 * inner
-    assert len({run.key for run in runs}) == len(runs)
-    assert sorted({run.setting("C") for run in runs}) == PAPER
-    disc = {(run.setting("J"), run.setting("beta"), run.setting("tol")) for run in runs if run.method == "DISC"}
+    outer = [run for run in runs if not run.inner]
+    assert len(runs) == len(outer) * (1 + inner)
+    assert {run.division.fold for run in outer} == set(range(5))
+    assert {"LSVM", "ILSVM", "SPL", "EM", "M3E", "DISC", "SoftDISC", "Supervised"} <= {run.method for run in runs}
+    disc = {(run.setting("J"), run.setting("beta"), run.setting("tol")) for run in runs if run.method.startswith("DISC")}
     assert disc == {(0.1, 0.1, 1e-3)}
-    assert f"{280 * (1 + inner)} runs: 280 on 5 folds (LSVM 70, ILSVM 70, DISC 70, Supervised 70)" in describe_plan(planned, runs)
+    assert f"{len(runs)} runs: {len(outer)} on 5 folds (LSVM " in describe_plan(planned, runs)
+
+
+def test_what_every_method_searches_is_not_searched_where_h_is_known(config):
+    runs = plan_runs(read_protocol(config("reproduce", "figure=digits")), "data")
+    strengths = {name: {run.setting("prior_strength") for run in runs if run.method == name} for name in ("LSVM", "EM", "Supervised")}
+    assert strengths == {"LSVM": {0.0, 1.0}, "EM": {0.0, 1.0}, "Supervised": {None}}
+
+
+@pytest.mark.parametrize("value", [-1.0, "strong", float("inf")])
+def test_a_strength_that_is_no_factor_is_refused(value):
+    with pytest.raises(ValueError, match=r"methods\.EM: prior_strength must be a number of at least 0, but it is "):
+        Method("EM", "lvmdc.EM", {}, {"prior_strength": [value]}).check()
 
 
 def test_all_methods_start_from_the_same_seeds(protocol):
@@ -49,11 +54,13 @@ def test_grid_may_search_any_argument_of_a_learner():
     assert {(run.setting("init"), run.setting("n_init")) for run in runs} == {("random", 5), ("central", 1)}
 
 
-def test_longest_runs_go_first(protocol):
-    order = longest_first(plan_runs(protocol("lvmdc.LSVM", C=(0.1, 10.0, 1.0)), "data"))
-    C = [run.setting("C") for run in order]
-    assert sorted(C, reverse=True) == C
-    assert [run.inner for run in order if run.setting("C") == 10.0] == [False] * 4 + [True] * 4
+def test_runs_of_a_division_go_together_and_the_longest_of_them_first(protocol):
+    order = in_order(plan_runs(protocol("lvmdc.LSVM", C=(0.1, 10.0, 1.0)), "data"))
+    divisions = [run.division for run in order]
+    assert len(list(groupby(divisions))) == len(set(divisions)) == 4
+    for _, runs in groupby(order, key=lambda run: run.division):
+        C = [run.setting("C") for run in runs]
+        assert sorted(C, reverse=True) == C
 
 
 def test_key_stays_the_same(run):

@@ -3,13 +3,14 @@
 import csv
 import io
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from lvmdc.reproduction import Method, Protocol, best_on_test, chosen_by_validation, curve, paired_test, runs_frame
-from lvmdc.reproduction.results import comparison_table, summarise, summary_table
+from lvmdc.reproduction.results import calibrate, comparison_table, summarise, summary_table
 
 
 @pytest.fixture
@@ -118,11 +119,14 @@ def test_tables_hold_the_numbers_worked_out_by_hand(outcomes):
     inner = {0.1: [[0.2], [0.9]], 1.0: [[0.5], [0.3]]}
     found = outcomes({0.1: [0.8, 0.8], 1.0: [0.5, 0.6]}, inner) + outcomes({0.1: [0.3, 0.5], 1.0: [0.3, 0.6]}, inner, method="DISC")
     summaries = summarise(protocol, runs_frame(found), {"zero_one": {"DISC": (47.76, 2.53)}})
-    rows = summary_table(summaries).cells
-    assert rows[0][:5] == ["0/1 loss", "LSVM", "–", "55.00 ± 7.07", "C = 1"]
-    assert rows[0][7:9] == ["70.00 ± 14.14", "C = 0.1, 1"]
-    assert rows[1][:7] == ["0/1 loss", "DISC", "47.76 ± 2.53", "40.00 ± 14.14", "C = 0.1", "20.00 ± 7.07", "60.00 ± 14.14"]
-    assert rows[1][7:9] == ["45.00 ± 21.21", "C = 0.1, 1"]
+    table = summary_table(summaries)
+    rows = [dict(zip(table.heads, row, strict=True)) for row in table.cells]
+    assert [(row["loss"], row["method"], row["paper"]) for row in rows] == [("0/1 loss", "LSVM", "–"), ("0/1 loss", "DISC", "47.76 ± 2.53")]
+    assert [(row["best on test"], row["at"]) for row in rows] == [("55.00 ± 7.07", "C = 1"), ("40.00 ± 14.14", "C = 0.1")]
+    assert [row["chosen on validation"] for row in rows] == ["70.00 ± 14.14", "45.00 ± 21.21"]
+    assert [row["at, by fold"] for row in rows] == ["C = 0.1, 1", "C = 0.1, 1"]
+    # Class error and CorLoc are those of the runs that validation chose.
+    assert [(row["class error"], row["CorLoc"]) for row in rows] == [("35.00 ± 7.07", "30.00 ± 14.14"), ("22.50 ± 10.61", "55.00 ± 21.21")]
     (row,) = comparison_table(summaries, "DISC", ["LSVM"], fraction=0.6).cells
     best, chosen = stats.ttest_rel([0.3, 0.5], [0.5, 0.6]).pvalue, stats.ttest_rel([0.3, 0.6], [0.8, 0.6]).pvalue
     assert row[:4] == ["0/1 loss", "DISC − LSVM", "−15.00 ± 7.07", f"{best:.3f}"]
@@ -134,7 +138,30 @@ def test_without_validation_the_table_has_no_columns_for_it(outcomes):
     protocol = Protocol([Method("LSVM", "lvmdc.LSVM", {}, {"C": [1.0]})], {"zero_one": {}}, folds=2, inner_folds=0)
     table = summary_table(summarise(protocol, runs_frame(outcomes({1.0: [0.5, 0.6]})), {}))
     assert "chosen on validation" not in table.heads
-    assert table.cells[0][-1] == "55.00 ± 7.07"
+    assert dict(zip(table.heads, table.cells[0], strict=True))["best on test"] == "55.00 ± 7.07"
+
+
+def test_every_row_says_where_h_started_and_which_prior_it_had(run):
+    def of(fold, **settings):
+        return run("LSVM", fold=fold, **settings), {"measures": {"loss": 0.5}}
+
+    method = Method("LSVM", "lvmdc.LSVM", {}, {"C": [1.0]})
+    protocol = Protocol([method], {"zero_one": {}}, folds=2, inner_folds=0)
+
+    def shown(results, prior="centre"):
+        summaries = summarise(protocol, runs_frame(results), {})
+        table = summary_table([replace(s, validated=runs_frame(results)) for s in summaries], prior)
+        row = dict(zip(table.heads, table.cells[0], strict=True))
+        return row["start"], row.get("prior")
+
+    assert shown([of(0, init="likelihood"), of(1, init="likelihood")]) == ("likelihood", "centre")
+    assert shown([of(0, init="likelihood"), of(1, init="likelihood")], None) == ("likelihood", None)
+    mixed = [of(0, init="likelihood", prior_strength=0.0), of(1, init="central", prior_strength=1.0)]
+    assert shown(mixed) == ("likelihood 1, central 1", "centre 1, none 1")
+    assert shown([of(0, init="random", n_init=5, prior_strength=0.0), of(1, init="random", n_init=5, prior_strength=0.0)]) == (
+        "random, best of 5",
+        "none",
+    )
 
 
 def test_csv_is_tidy(run):
@@ -144,3 +171,31 @@ def test_csv_is_tidy(run):
     assert (first["method"], first["measured_on"], first["inner"]) == ("LSVM", "test", "")
     assert (first["loss"], first["J"], first["converged"], first["warnings"]) == ("0.5", "", "False", 'stopped, with "quotes"')
     assert (second["inner"], second["measured_on"], second["done"], second["loss"]) == ("0", "validation", "no", "")
+
+
+def test_calibration_is_that_of_brute_force():
+    rng = np.random.default_rng(0)
+    runs = []
+    for n in (50, 7):
+        confidence = rng.random(n)
+        runs.append({"confidence": confidence, "right": (rng.random(n) < confidence).astype(float), "of_truth": rng.random(n)})
+    found = calibrate(runs, n_bins=5)
+    pairs = [(c, r) for each in runs for c, r in zip(each["confidence"], each["right"], strict=True)]
+    error = 0.0
+    for i in range(5):
+        inside = [(c, r) for c, r in pairs if i / 5 <= c < (i + 1) / 5]
+        if inside:
+            error += len(inside) / len(pairs) * abs(np.mean([c for c, _ in inside]) - np.mean([r for _, r in inside]))
+    assert found.error == pytest.approx(error, abs=1e-5)
+    assert sum(n for _, _, n in found.bins) == 57
+    assert found.of_truth == pytest.approx(np.mean(np.concatenate([each["of_truth"] for each in runs])), abs=1e-5)
+    assert calibrate([]) is None
+
+
+def test_spread_is_the_mean_range_over_the_copies_of_each_fold(run):
+    plain = [(run("LSVM", fold=fold), {"measures": {"loss": loss}}) for fold, loss in enumerate((0.5, 0.7))]
+    copies = [(r, {"measures": {"loss": result["measures"]["loss"] + d}}) for r, result in plain for d in (-0.1, 0.2)]
+    protocol = Protocol([Method("LSVM", "lvmdc.LSVM", {}, {"C": [1.0]})], {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}, folds=2)
+    summary = summarise(protocol, runs_frame(plain), {}, runs_frame(copies))[0]
+    assert summary.spread == pytest.approx(0.3)
+    assert summarise(protocol, runs_frame(plain), {})[0].spread is None

@@ -9,8 +9,9 @@ import torch
 
 from lvmdc import DISC, LSVM, Candidates, OverlapLoss, Supervised, ZeroOneLoss
 from lvmdc.losses.overlap import box_iou
-from lvmdc.reproduction import Problem, Store, do_runs, execute, plan_runs, runner
+from lvmdc.reproduction import Division, Problem, Store, do_runs, execute, plan_runs, runner
 from lvmdc.reproduction.runner import DIED, code_digest, measure
+from lvmdc.sequences import planted_motifs
 from lvmdc.vision.datasets import ImageSet, cluttered_digits
 
 
@@ -116,7 +117,7 @@ def runs(protocol, digits):
 
 
 def quiet(runs, samples, store, n_jobs=1):
-    do_runs(runs, samples, store, n_jobs=n_jobs, progress=False)
+    do_runs(runs, samples, store, n_jobs=n_jobs)
 
 
 def test_every_run_leaves_one_whole_result(runs, samples, tmp_path):
@@ -227,3 +228,88 @@ def test_damaged_result_is_named_and_counts_as_not_done(runs, tmp_path, caplog):
     store.path(runs[0]).write_text('{"measures": ')
     assert store.read(runs[0]) is None
     assert f"{runs[0].key}.json is damaged" in caplog.text
+
+
+def settled(run, **settings):
+    """The run with other settings."""
+    return dataclasses.replace(run, settings=tuple(sorted((dict(run.settings) | settings).items())))
+
+
+@pytest.mark.parametrize("learner", ["lvmdc.LSVM", "lvmdc.DISC", "lvmdc.EM", "lvmdc.SoftDISC"])
+def test_a_shared_start_gives_what_each_learner_finds_from_its_own(learner, protocol, digits):
+    run = settled(one(protocol, digits, learner, "overlap"), init="likelihood")
+    train, _ = run.division.parts(digits.y, digits.groups)
+    alone = run.make_learner().fit(digits.candidates.subset(train), digits.y[train])
+    assert execute(run, digits)["measures"]["objective"] == pytest.approx(alone.objective_, rel=1e-9)
+
+
+def test_learners_that_do_not_look_at_the_loss_are_trained_once(protocol, digits):
+    part = runner.Part(digits, one(protocol, digits, "lvmdc.EM").division)
+    first, second = (part.learn(one(protocol, digits, "lvmdc.EM", loss)) for loss in ("zero_one", "overlap"))
+    assert second.learner is first.learner
+    assert second.cpu_seconds == 0
+    first, second = (part.learn(one(protocol, digits, "lvmdc.LSVM", loss)) for loss in ("zero_one", "overlap"))
+    assert second.learner is not first.learner
+
+
+def test_the_strength_of_the_prior_is_a_setting_of_the_run(protocol, digits):
+    prior = torch.randn(digits.candidates.n_candidates, generator=torch.Generator().manual_seed(0))
+    known = dataclasses.replace(digits, candidates=digits.candidates.with_prior(prior))
+    plain = settled(one(protocol, known, "lvmdc.EM"), init="likelihood")
+    objective = {s: execute(settled(plain, prior_strength=s), known)["measures"]["objective"] for s in (0.0, 1.0, 2.0)}
+    assert objective[1.0] == execute(plain, known)["measures"]["objective"]
+    assert objective[0.0] == execute(plain, digits)["measures"]["objective"]
+    twice = dataclasses.replace(digits, candidates=digits.candidates.with_prior(prior, 2.0))
+    assert objective[2.0] == execute(plain, twice)["measures"]["objective"]
+    assert len(set(objective.values())) == 3
+
+
+def test_noise_is_in_the_last_digit_of_the_training_features_alone(protocol, digits):
+    run = one(protocol, digits, "lvmdc.LSVM")
+    plain, noise = runner.Part(digits, run.division), runner.Part(digits, run.division, noise=1)
+    moved = (noise.candidates.features / plain.candidates.features - 1).abs()
+    moved = moved[plain.candidates.features.abs() > 1e-3]
+    assert 1e-7 < float(moved.mean()) < 2e-6
+    assert noise.problem is plain.problem
+    assert dataclasses.replace(run, noise=1).key != run.key
+
+
+def test_what_p_theta_is_sure_of_is_kept(protocol, digits):
+    run = one(protocol, digits, "lvmdc.DISC")
+    found = execute(run, digits)["posterior"]
+    train, test = run.division.parts(digits.y, digits.groups)
+    model = run.make_learner().fit(digits.candidates.subset(train), digits.y[train])
+    held_out = digits.candidates.subset(test)
+    p = model.predict_latent_proba(held_out, digits.y[test]).double()
+    for i, own in enumerate(p.split(held_out.counts.tolist())):
+        assert found["confidence"][i] == pytest.approx(float(own.max()), abs=1e-5)
+        assert found["of_truth"][i] == pytest.approx(float(own[digits.h[test[i]]]), abs=1e-5)
+        assert found["right"][i] == float(int(own.argmax()) == int(digits.h[test[i]]))
+    assert "posterior" not in execute(one(protocol, digits, "lvmdc.LSVM"), digits)  # all on one h
+
+
+def test_samples_without_boxes_and_without_truth_are_measured_by_their_labels(protocol):
+    samples = planted_motifs(per_class=12)
+    spec = {"_target_": "lvmdc.sequences.MotifMap", "width": samples.psi.width, "order": samples.psi.order}
+    problem = Problem.of_samples(samples, spec)
+    label = {"label": {"_target_": "lvmdc.LabelLoss"}}
+    run = plan_runs(protocol("lvmdc.LSVM", C=(10.0,), losses=label), problem.key)[0]
+    measures = execute(run, problem)["measures"]
+    assert measures["loss"] == measures["error"]
+    assert 0 <= measures["latent_error"] <= 1
+    unknown = dataclasses.replace(problem, h=None)
+    assert execute(run, unknown)["measures"]["loss"] == measures["loss"]
+    with pytest.raises(ValueError, match=r"cannot be measured, because the true h is unknown: use losses\.label alone"):
+        execute(dataclasses.replace(run, loss_spec='{"_target_": "lvmdc.ZeroOneLoss"}'), unknown)
+
+
+def test_samples_that_come_divided_keep_their_division(tmp_path):
+    samples = planted_motifs(per_class=12)
+    samples.division = torch.arange(12), torch.arange(12, 24)
+    problem = Problem.of_samples(samples, {"_target_": "lvmdc.sequences.MotifMap", "width": samples.psi.width})
+    problem.save(tmp_path / "motifs.npz")
+    back = Problem.load(tmp_path / "motifs.npz")
+    train, test = Division(fold=3).parts(back.y, back.groups, back.published)
+    assert (train.tolist(), test.tolist()) == (list(range(12)), list(range(12, 24)))
+    assert back.joint_map().width == samples.psi.width
+    assert back.key == problem.key
