@@ -13,9 +13,10 @@ from omegaconf import OmegaConf
 from PIL import Image
 from processes import Script
 
+from lvmdc.cli import reproduce as command
 from lvmdc.cli.config import checked
 from lvmdc.cli.errors import explain
-from lvmdc.cli.reproduce import RunsFailed, problems_by_fold, quoted, reproduce
+from lvmdc.cli.reproduce import RunsFailed, data_by_fold, problems_by_fold, quoted, reproduce
 from lvmdc.lightning import LatentDataModule
 from lvmdc.priors import Prior
 from lvmdc.reproduction import Method, Protocol, plan_runs, report, runner
@@ -89,10 +90,13 @@ def test_the_demo_by_its_script_leaves_all_files(tmp_path):
     assert all(row["done"] == "yes" and 0 <= float(row["loss"]) <= 1 for row in rows)
     assert not list(folder.glob("samples*"))
     assert json.loads((folder / "run.json").read_text())[0]["versions"]["torch"]
-    published = (tmp_path / "docs" / "RESULTS.md").read_text(encoding="utf-8")
+    pages = tmp_path / "docs" / "results"
+    published = (pages / "demo.md").read_text(encoding="utf-8")
     assert "`lvmdc reproduce figure=demo data.images.per_class=5 'C=[1.0]'" in published
-    assert str(tmp_path) not in published
-    assert (tmp_path / "docs" / "demo.png").read_bytes() == (folder / "demo.png").read_bytes()
+    assert (pages / "demo.png").read_bytes() == (folder / "demo.png").read_bytes()
+    summary = (tmp_path / "docs" / "RESULTS.md").read_text(encoding="utf-8")
+    assert "| Demo: digits in clutter (embedded) | 0/1 loss" in summary
+    assert str(tmp_path) not in published + summary
 
 
 @pytest.mark.slow
@@ -123,8 +127,10 @@ def test_a_failed_run_is_named_at_the_end_and_the_others_are_reported(config, ag
     out = tmp_path / "out"
     rows = [[cell.strip() for cell in line.split("|")] for line in (out / "table.md").read_text(encoding="utf-8").splitlines()]
     zero_one, overlap = (row for row in rows if "ILSVM" in row)
-    assert "–" not in zero_one[4:]
-    assert overlap[4:6] == ["–", "–"]
+    heads = next([cell.strip() for cell in line.split("|")] for line in (out / "table.md").read_text(encoding="utf-8").splitlines())
+    best = heads.index("best on test")
+    assert "–" not in zero_one[1:-1]
+    assert overlap[best : best + 2] == ["–", "–"]
     assert "1 of 32 runs are not done" in (out / "table.md").read_text(encoding="utf-8")
     assert not (tmp_path / "docs").exists()
     monkeypatch.setattr(runner, "execute", execute)
@@ -201,6 +207,9 @@ def test_figure_without_its_data_says_where_they_belong(figure, config, tmp_path
         ("compare=DISK", "compare and against must be among the methods LSVM, ILSVM, DISC, Supervised, but DISK is not"),
         ("n_jobs=0", "n_jobs must be at least 1, but it is 0"),
         ("examples=-1", "examples must be at least 0, but it is -1"),
+        ("noise=-1", "noise must be at least 0, but it is -1"),
+        ("by_fold={data.images.seed: [1]}", r"by_fold\.data\.images\.seed must have a value for each of the 2 folds, but it has 1"),
+        ("search={prior_strength: [-1.0]}", r"methods\.LSVM: prior_strength must be a number of at least 0, but it is -1\.0"),
         ("paper.zero_one.LSVM=[1]", r"paper\.zero_one\.LSVM must be \[mean, deviation\], but it is \[1\]"),
         ("needs=[nowhere/hog.npz]", r"nowhere/hog\.npz does not exist: LVMDC_DATA must name the folder of the data sets"),
     ],
@@ -273,3 +282,47 @@ def test_samples_without_a_prior_that_learns_are_those_of_all_folds():
     data = LatentDataModule(cluttered_digits(per_class=2), WindowGrid(), HOG(), progress=False)
     first, second = problems_by_fold([data] * 2)
     assert first is second
+
+
+@pytest.mark.slow
+def test_folds_may_have_other_data_and_runs_are_repeated_with_noise(config, tmp_path, no_figure):
+    cfg = demo_in(tmp_path, config, "noise=2", "losses.overlap=null")
+    cfg.by_fold = {"data.images.seed": [1, 2]}
+    report = reproduce(cfg)
+    keys = {run.division.fold: run.data for run, _ in report.results}
+    assert keys[0] != keys[1]
+    assert all(run.data == keys[run.division.fold] for run, _ in report.noise)
+    assert sorted(run.noise for run, _ in report.noise) == sorted([1, 2] * len(report.reported))
+    assert len(report.reported) == 4 * 2  # methods × folds
+    spreads = [summary.spread for summary in report.summaries]
+    assert all(spread is not None and 0 <= spread < 1 for spread in spreads)
+
+
+@pytest.mark.slow
+def test_all_figures_run_under_one_bar_and_an_error_in_one_does_not_stop_the_others(tmp_path, monkeypatch, no_figure, caplog):
+    monkeypatch.setattr(command, "ALL", ("demo", "rotated_digits"))
+    monkeypatch.chdir(tmp_path)
+    execute = runner.execute
+
+    def unlucky(run, *others):
+        if run.method == "ILSVM":
+            raise RuntimeError("no luck today")
+        return execute(run, *others)
+
+    monkeypatch.setattr(runner, "execute", unlucky)
+    left_out = [f"methods.{name}=null" for name in ("SPL", "EM", "M3E", "SoftDISC", "Supervised")]
+    words = ["figure=all", "C=[1.0]", "folds=2", "validation.folds=0", "noise=0", "n_jobs=1", "settings.tol=0.1", *left_out]
+    with pytest.raises(SystemExit) as ended:
+        command.main([*words, "compare=DISC", "against=[LSVM]", "extras.progress=false", "examples=0"])
+    assert "figure=demo: 4 of 12 runs failed" in str(ended.value)
+    assert "figure=rotated_digits: 4 of 12 runs failed" in str(ended.value)
+    for name in ("demo", "rotated_digits"):
+        assert (tmp_path / "logs" / "reproduce" / name / "table.md").is_file()
+
+
+def test_data_sets_made_from_the_seeds_of_the_folds_differ(config):
+    cfg = config("reproduce", "figure=rotated_digits", "data.samples.per_class=6")
+    problems = problems_by_fold(data_by_fold(cfg, 2))
+    assert problems[0].key != problems[1].key
+    assert problems[0].truth is None
+    assert problems[0].h is not None
