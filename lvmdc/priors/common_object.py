@@ -34,6 +34,7 @@ class CommonObjectPrior(ObjectBoxPrior):
             twice. At 512 pixels a map of stride 32 works, and one of stride 16 does not.
         strength: log weight of b(x).
         mass: as in `ObjectBoxPrior`, of the positive part of the projection.
+        suggests: as in `ObjectBoxPrior`.
 
     >>> from lvmdc.vision.features import CNN
     >>> network = CNN("mobilenet_v3_small", mode="roi", longer_side=64, weights=None)
@@ -42,8 +43,10 @@ class CommonObjectPrior(ObjectBoxPrior):
     torch.Size([4])
     """
 
-    def __init__(self, network: CNN, strength: float = STRENGTH, mass: bool = False):
-        super().__init__(strength, mass)
+    learns = True
+
+    def __init__(self, network: CNN, strength: float = STRENGTH, mass: bool = False, suggests: bool = True):
+        super().__init__(strength, mass, suggests)
         if getattr(network, "mode", None) != "roi":
             expected = "features of one map per image, as CNN(mode='roi') or features=cnn_roi"
             raise ValueError(f"CommonObjectPrior needs {expected}, but network is {network!r}; use these, or another prior")

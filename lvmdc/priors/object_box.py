@@ -28,14 +28,16 @@ class ObjectBoxPrior(Prior):
         strength: log weight of b(x) itself, against 0 for a box that does not touch it.
         mass: beside the overlap with b(x), give features two columns more (`columns`): the share of the `density` that is inside the box,
             and the share that is in the ring around it.
+        suggests: whether b(x) itself becomes a candidate. False: the candidates stay as they are, as published windows must.
     """
 
-    fixed = False
+    learns = False  # whether b(x) depends on the training images
 
-    def __init__(self, strength: float = STRENGTH, mass: bool = False):
+    def __init__(self, strength: float = STRENGTH, mass: bool = False, suggests: bool = True):
         if not 0 <= strength < float("inf"):
             raise ValueError(f"strength must be at least 0 and finite, but it is {strength}")
-        self.strength, self.mass = float(strength), mass
+        self.strength, self.mass, self.suggests = float(strength), mass, suggests
+        self.fixed = not (suggests or self.learns)
 
     @abstractmethod
     def box(self, image: Image.Image) -> Tensor:
@@ -46,7 +48,7 @@ class ObjectBoxPrior(Prior):
         raise NotImplementedError(f"{type(self).__name__} knows a box alone, so that it has no mass; use mass=False")
 
     def boxes(self, image: Image.Image) -> Tensor:
-        return self.box(image)[None]
+        return self.box(image)[None] if self.suggests else torch.zeros(0, 4)
 
     def columns(self, image: Image.Image, boxes: Tensor) -> Tensor:
         overlap = box_iou(boxes, self.box(image)[None].to(boxes))[:, None]
@@ -61,7 +63,8 @@ class ObjectBoxPrior(Prior):
         return self.strength * box_iou(boxes, self.box(image)[None].to(boxes))
 
     def settings(self) -> dict[str, Any]:
-        return {"strength": self.strength} | ({"mass": True} if self.mass else {})
+        own = {"mass": True} if self.mass else {}
+        return {"strength": self.strength} | own | ({} if self.suggests else {"suggests": False})
 
 
 class CentredBoxPrior(ObjectBoxPrior):
@@ -74,8 +77,8 @@ class CentredBoxPrior(ObjectBoxPrior):
     tensor([10.0000,  2.5000])
     """
 
-    def __init__(self, share: float = 0.7, strength: float = STRENGTH):
-        super().__init__(strength)
+    def __init__(self, share: float = 0.7, strength: float = STRENGTH, suggests: bool = True):
+        super().__init__(strength, suggests=suggests)
         if not 0 < share <= 1:
             raise ValueError(f"share must lie in (0, 1], but it is {share}")
         self.share = share

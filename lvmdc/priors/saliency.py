@@ -31,10 +31,18 @@ class SaliencyPrior(ObjectBoxPrior):
         threshold: share of the highest saliency of the image.
         strength: log weight of b(x).
         mass: as in `ObjectBoxPrior`, of the saliency.
+        suggests: as in `ObjectBoxPrior`.
     """
 
-    def __init__(self, model: str | Path | None = None, threshold: float = 0.5, strength: float = STRENGTH, mass: bool = False):
-        super().__init__(strength, mass)
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        threshold: float = 0.5,
+        strength: float = STRENGTH,
+        mass: bool = False,
+        suggests: bool = True,
+    ):
+        super().__init__(strength, mass, suggests)
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must lie in (0, 1), but it is {threshold}")
         self.threshold = threshold

@@ -240,3 +240,17 @@ def test_a_prior_that_knows_a_box_alone_has_no_mass():
     prior.mass = True
     with pytest.raises(NotImplementedError, match="Fixed knows a box alone, so that it has no mass"):
         prior.columns(Image.new("RGB", (64, 48)), BOXES)
+
+
+def test_a_prior_that_suggests_nothing_weighs_the_same_and_leaves_the_candidates_alone():
+    image, features = scene(0)[0], HOG()
+    own, alone = CentredBoxPrior(strength=3.0), CentredBoxPrior(strength=3.0, suggests=False)
+    assert torch.equal(own(image, BOXES), alone(image, BOXES))
+    assert (own.fixed, alone.fixed) == (False, True)
+    assert own.settings() != alone.settings()
+    assert len(described_with_prior(image, "a", BOXES, features, own)) == 1
+    assert described_with_prior(image, "a", BOXES, features, own).n_candidates == len(BOXES) + 1
+    assert described_with_prior(image, "a", BOXES, features, alone).n_candidates == len(BOXES)
+    assert ProductPrior(alone, alone).fixed
+    assert not ProductPrior(alone, own).fixed
+    assert not CommonObjectPrior(Maps(), suggests=False).fixed  # it learns from the training images
