@@ -203,13 +203,14 @@ def read_protocol(cfg: DictConfig) -> Protocol:
     """The protocol of `configs/reproduce.yaml` and the chosen figure, checked.
 
     >>> lsvm = {"learner": "lvmdc.LSVM", "grid": {"C": []}}
-    >>> cfg = {"methods": {"LSVM": lsvm}, "losses": {"label": {"_target_": "lvmdc.LabelLoss"}}, "settings": {"tol": 0.001}, "search": {}}
+    >>> cfg = {"methods": {"LSVM": lsvm}, "losses": {"label": {"_target_": "lvmdc.LabelLoss"}}, "settings": {"tol": 0.001}}
     >>> cfg |= {"data": {"fraction": 0.6, "split_seed": 0}, "folds": 5, "seed": 0, "validation": {"folds": 1, "fraction": 0.75}}
+    >>> cfg |= {"search": {}, "by_fold": {}}
     >>> read_protocol(OmegaConf.create(cfg))
     Traceback (most recent call last):
     ValueError: methods.LSVM.grid.C must be a list of at least one value, but it is []
     """
-    names = ("data", "methods", "losses", "settings", "search", "validation", "folds", "seed")
+    names = ("data", "methods", "losses", "settings", "search", "validation", "folds", "by_fold", "seed")
     plain: dict[str, Any] = {name: _plain(cfg, name) for name in names}
     for name, value, unset in (
         ("data.fold", plain["data"].get("fold", 0), 0),
@@ -244,6 +245,7 @@ def read_protocol(cfg: DictConfig) -> Protocol:
         validation["folds"],
         validation["fraction"],
         inner_settings,
+        any(name.endswith(".seed") for name in plain["by_fold"]),
     )
     protocol.check()
     return protocol

@@ -109,7 +109,7 @@ class Report:
     def tables(self) -> list[Table]:
         """The results and, where methods are compared, the paired tests."""
         compared = self.compare is not None and self.against
-        tests = [comparison_table(self.summaries, str(self.compare), self.against, self.protocol.fraction)] if compared else []
+        tests = [comparison_table(self.summaries, str(self.compare), self.against, self.protocol.shared)] if compared else []
         return [summary_table(self.summaries, self.prior), *tests]
 
     def write(self, folder: Path) -> None:

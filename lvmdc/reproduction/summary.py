@@ -51,7 +51,7 @@ def facts(report: Report) -> dict[str, Any]:
         "compare": report.compare,
         "prior": report.prior,
         "folds": report.protocol.folds,
-        "fraction": report.protocol.fraction,
+        "shared": report.protocol.shared,
     }
     own |= {"runs": len(report.results) + len(report.noise), "cpu_seconds": report.cpu_seconds, "paper": report.paper}
     return own | {"cells": cells, "curves": curves}
@@ -160,9 +160,8 @@ def paired_tests(each: Facts, cells: Mapping[str, Facts]) -> dict[str, PairedTes
     own = cells.get(each["compare"])
     if own is None:
         return {}
-    share = 1 - each["fraction"]
     others = {name: cell for name, cell in cells.items() if name != each["compare"] and len(cell["test"]) == len(own["test"])}
-    return {name: paired_test(np.array(own["test"]), np.array(cell["test"]), share) for name, cell in others.items()}
+    return {name: paired_test(np.array(own["test"]), np.array(cell["test"]), each["shared"]) for name, cell in others.items()}
 
 
 def significance_table(found: Sequence[Facts]) -> Table:

@@ -78,7 +78,7 @@ def facts_of(losses, known=("Supervised",)):
         for m, v in losses.items()
     ]
     own = {"name": "made_up", "title": "Made up", "about": "", "command": "", "measured": "", "prior": None, "runs": 1, "cpu_seconds": 1.0}
-    return own | {"compare": "DISC", "folds": 2, "fraction": 0.6, "paper": {}, "cells": cells, "curves": {}}
+    return own | {"compare": "DISC", "folds": 2, "shared": 0.4, "paper": {}, "cells": cells, "curves": {}}
 
 
 def test_the_lowest_system_that_does_not_know_h_is_marked():
