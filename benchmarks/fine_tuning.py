@@ -4,13 +4,12 @@ The windows are those of `reproduce.py figure=1_grid_cnn`, the same for every cl
 experiment=object_detection_cnn_mammals for all rows. Trainings that are done are kept, so that what was interrupted goes on; several
 processes may do a fold each.
 
-    python benchmarks/fine_tuning.py [folds …, 0 1 2 3 4] [--out logs/fine_tuning] [--publish docs]
+    python benchmarks/fine_tuning.py [folds …, 0 1 2 3 4] [--out logs/fine_tuning]
 """
 
 import argparse
 import itertools
 import sys
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from tqdm import tqdm
 
 from lvmdc.reporting import Table
 from lvmdc.reproduction import paired_test
-from lvmdc.reproduction.report import publish
 from lvmdc.reproduction.results import TITLES
 
 FOLDS = range(5)
@@ -71,10 +69,10 @@ def tests_table(found: dict[Key, list[dict[str, float]]]) -> Table:
     return Table(["loss", "method", "measure", "fine-tuned − frozen", "p", "p corrected", "folds"], rows, [False] * 3 + [True] * 4)
 
 
-def section(trainings: Trainings, tables: list[Table]) -> str:
-    """What docs/RESULTS.md says."""
+def notes(trainings: Trainings) -> list[str]:
+    """What the numbers are and are not."""
     cfg, module = trainings.cfg, trainings.cfg.module
-    notes = [
+    return [
         f"EfficientNet-Lite0 by RoIAlign in {module.network.grid} × {module.network.grid} parts of a window. Fine-tuned: what comes after"
         f" {module.network.frozen} learns for {cfg.trainer.max_epochs} epochs of batches of {cfg.data.batch_size}, AdamW at"
         f" {module.optimizer_backbone.lr:g}, with mirror images, w, θ and h* held at the exact solution on the frozen features; w and θ"
@@ -85,16 +83,12 @@ def section(trainings: Trainings, tables: list[Table]) -> str:
         "p: two-sided paired t-test over folds; corrected for the training images that they share (Nadeau and Bengio, 2003).",
         "CorLoc: the share of test images whose predicted box overlaps the annotated one by at least half, whatever its class.",
     ]
-    head = "## Learned features: six mammals, windows that are the same for every class"
-    head += f"\n\n{date.today()}, `python benchmarks/fine_tuning.py`"
-    return "\n\n".join([head, *(table.markdown() for table in tables), "\n".join(f"- {note}" for note in notes)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folds", nargs="*", type=int, default=list(FOLDS))
     parser.add_argument("--out", type=Path, default=Path("logs") / NAME)
-    parser.add_argument("--publish", type=Path)
     given = parser.parse_args()
     if not set(given.folds) <= set(FOLDS):
         sys.exit(f"folds must be among 0 to {FOLDS[-1]}, but they are {given.folds}")
@@ -102,12 +96,7 @@ def main() -> None:
     trainings = Trainings(given.out)
     found = results(trainings, given.folds)
     tables = [main_table(found), tests_table(found)]
-    print("\n\n".join(table.text() for table in tables))
-    if given.publish is not None:
-        lacking = sum(len(FOLDS) - len(measures) for measures in found.values())
-        if lacking:
-            sys.exit(f"--publish needs all folds, but {lacking} trainings are not done")
-        print(f"published {publish(given.publish, NAME, section(trainings, tables))}")
+    print("\n\n".join([*(table.text() for table in tables), *notes(trainings)]))
 
 
 if __name__ == "__main__":

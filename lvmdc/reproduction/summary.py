@@ -277,5 +277,5 @@ def draw_calibration(found: Sequence[Facts]) -> Figure | None:
         figure.supxlabel("probability that P_θ gives its most probable h", fontsize=9)
         figure.supylabel("share that is right", fontsize=9)
         handles = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), frameon=False, fontsize=9)
     return figure
