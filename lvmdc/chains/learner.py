@@ -236,7 +236,7 @@ class ChainLearner(LatentLearner):
         """(y(w), h(w)): classes (n,) and the states of all sites, packed (T,) (3)."""
         self._check_input(candidates, "predict")
         chains = check_chains(candidates)
-        y, h = predict(self.map_, chains.window(self.window), self.coef_)
+        y, h = predict(self.map_, chains.window(self.window), self.coef_.to(chains.device))
         return y, chains.pack(h)
 
     def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:

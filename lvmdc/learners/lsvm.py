@@ -73,7 +73,7 @@ class Imputed(ConditionalModel):
         self.w, self.joint = w, joint
 
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
-        own = self.joint.own_scores(candidates, self.w.flatten(), y)
+        own = self.joint.own_scores(candidates, self.w.flatten().to(candidates.device), y)
         rows = segment_argmax(own, candidates.counts)
         return torch.full_like(own, -torch.inf).index_fill(0, rows, 0.0)
 
