@@ -64,6 +64,7 @@ class Candidates:
     boxes: Tensor | None
     phi: Tensor | None
     prior: Tensor | None
+    _runs: tuple[Tensor, list[tuple[int, int, int]]] | None = None  # of which y, and what
     shard: Shard | None = None  # which part of a set over several ranks this is; see `lvmdc.distributed`
 
     def __init__(
@@ -135,6 +136,20 @@ class Candidates:
     def offsets(self) -> Tensor:
         """(n,) the first row of each sample."""
         return self.counts.cumsum(0) - self.counts
+
+    def runs(self, y: Tensor) -> list[tuple[int, int, int]]:
+        """Class, first and last packed row of runs of samples of one class in y (n,). The last answer is kept, since a device makes the
+        host wait for it.
+
+        >>> Candidates(torch.eye(3), [1, 1, 1]).runs(torch.tensor([1, 1, 0]))
+        [(1, 0, 2), (0, 2, 3)]
+        """
+        if self._runs is None or self._runs[0] is not y:
+            labels, length = torch.unique_consecutive(y, return_counts=True)
+            ends = (self.offsets + self.counts)[length.cumsum(0) - 1]
+            classes, last = torch.stack([labels, ends]).tolist()
+            self._runs = y, list(zip(classes, [0, *last[:-1]], last, strict=True))
+        return self._runs[1]
 
     def __repr__(self) -> str:
         parts = f"{len(self)} samples, {self.n_candidates} candidates of {self.n_features} features"

@@ -164,11 +164,8 @@ class ClassBlocks(JointFeatureMap):
 
         Where samples are sorted by class, each class needs one product with its own rows only, K times less work.
         """
-        labels, length = torch.unique_consecutive(y, return_counts=True)
-        if len(labels) > 2 * self.n_classes:
-            return None
-        ends = (candidates.offsets + candidates.counts)[length.cumsum(0) - 1].tolist()
-        return list(zip(labels.tolist(), [0, *ends[:-1]], ends, strict=True))
+        runs = candidates.runs(y)
+        return None if runs is None or len(runs) > 2 * self.n_classes else runs
 
 
 def mixed_features(candidates: Candidates, weights: Tensor) -> Tensor:

@@ -86,6 +86,8 @@ def train_on(device: torch.device) -> None:
         if settings.get("accelerator", "auto") in ("auto", "cpu") and settings.get("strategy", "auto") == "auto":
             settings["strategy"] = SingleDeviceStrategy(device, TestedAccelerator())
             settings["accelerator"] = "auto"
+        if device.type == "standin":
+            settings["inference_mode"] = False  # in which a tensor around another cannot be divided
         plain(self, *args, **settings)
 
     pl.Trainer.__init__ = on_device  # type: ignore[method-assign]

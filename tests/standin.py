@@ -1,7 +1,8 @@
 """An accelerator that is simulated on the CPU, to find what CUDA would refuse where there is no GPU.
 
 A tensor on the device `standin` computes with a CPU tensor inside and reports another device. As on CUDA, an operation that mixes it with
-CPU tensors raises, `.numpy()` raises, and `.cpu()` copies. `count()` says what a block of code asks of the device.
+CPU tensors raises, so does a draw from a generator of the CPU, `.numpy()` raises, and `.cpu()` copies. `count()` says what a block of code
+asks of the device.
 
     import standin
     with standin.count() as seen:
@@ -28,6 +29,7 @@ _setup_privateuseone_for_python_backend(NAME)
 DEVICE = torch.device(NAME, 0)
 COPIES = {"aten::_to_copy", "aten::copy_", "aten::_copy_from"}  # may mix devices
 INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}  # CUDA takes CPU indices, too
+JOINS = {"aten::cat", "aten::stack"}  # take no single numbers of the CPU
 TO_HOST = {"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"}  # return a number, for which the host waits
 WAITS = TO_HOST | {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim"}
 LENGTHS = {"aten::repeat_interleave"}  # the host waits for the size of the result, unless output_size gives it
@@ -37,6 +39,7 @@ FREE |= {"aten::unbind", "aten::empty", "aten::empty_strided", "aten::empty_like
 
 
 PRODUCTS = torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__
+SET_DATA = torch.Tensor.data.__set__
 
 
 @dataclass
@@ -83,18 +86,28 @@ class StandIn(torch.Tensor):
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.detach().cpu().__reduce_ex__(protocol)  # a file that is read gives tensors on the CPU
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.is_inference_mode_enabled():  # which does not divide an operation into those of the device
+            found = func.decompose(*args, **(kwargs or {}))
+            if found is not NotImplemented:
+                return found
         return _run(func, args, kwargs or {})
 
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An operation on the tensors inside; its results are on the device."""
     name = func._schema.name
-    tensors = [one for one in _leaves((*args, *kwargs.values())) if isinstance(one, torch.Tensor)]
-    if name not in COPIES | INDEXING:
-        for one in tensors:
-            if not isinstance(one, StandIn) and one.dim() > 0:
+    given = list(_leaves((*args, *kwargs.values())))
+    tensors = [one for one in given if isinstance(one, torch.Tensor)]
+    if any(isinstance(one, torch.Generator) for one in given):
+        raise RuntimeError(f"{name}: expected a generator of {DEVICE}, but it is of the CPU")
+    if name not in COPIES:
+        for one in _leaves((args[0], args[2:])) if name in INDEXING else tensors:
+            if isinstance(one, torch.Tensor) and not isinstance(one, StandIn) and (one.dim() > 0 or name in JOINS):
                 raise RuntimeError(f"{name}: expected all tensors on {DEVICE}, but one of shape {tuple(one.shape)} is on the CPU")
     target = kwargs.get("device")
     inside = _mapped(args, lambda one: one.raw if isinstance(one, StandIn) else one)
@@ -159,9 +172,13 @@ class _Factories(TorchFunctionMode):
             return func(args[0].detach().cpu(), *args[1:])
         if func in PRODUCTS and isinstance(args[0], StandIn) and (args[0].dim(), args[1].dim()) == (1, 2):
             return torch.mv(args[1].T, args[0])  # torch squeezes the product in place, which a tensor around another does not notice
+        if func == SET_DATA and isinstance(args[0], StandIn):
+            args[0].raw = args[1].raw
         device = kwargs.get("device")
         here = device is not None and not isinstance(device, int) and torch.device(device).type == NAME
         if here and getattr(func, "__name__", "") != "to" and not any(isinstance(one, StandIn) for one in _leaves(args)):
+            if kwargs.get("generator") is not None:
+                raise RuntimeError(f"expected a generator of {DEVICE}, but it is of the CPU")
             return func(*args, **kwargs | {"device": "cpu"}).to(NAME)
         return func(*args, **kwargs)
 

@@ -84,6 +84,8 @@ class ChainDistribution:
     def sample(self, k: int, generator: torch.Generator | None = None) -> Tensor:
         """(n, k, m): k independent exact draws for each chain, filtered forwards, sampled backwards; zero beyond the end.
 
+        Random numbers come from `generator`, by default torch's of the CPU, so that a seed means the same draws on every device.
+
         >>> P = ChainDistribution(ChainScores(torch.tensor([[[0.0, 99.0], [0.0, 0.0]]]), torch.tensor([[0.0, 0.0], [99.0, 0.0]])))
         >>> P.sample(2)
         tensor([[[1, 0],
@@ -101,8 +103,9 @@ class ChainDistribution:
                 table = self.scores.between(t)
                 onward = table.mT[chains.clamp(max=len(table) - 1), later]  # (n, k, S) what each state of t scores with the next one
                 log_p = torch.where(self.scores.mask[:, t + 1, None, None], log_p + onward, log_p)
-            drawn = torch.multinomial(log_p.softmax(dim=2).flatten(0, 1), 1, generator=generator).reshape(n, k)
-            later = torch.where(self.scores.mask[:, t, None], drawn, 0)
+            p = log_p.softmax(dim=2).flatten(0, 1).to("cpu" if generator is None else generator.device)
+            drawn = torch.multinomial(p, 1, generator=generator).reshape(n, k)
+            later = torch.where(self.scores.mask[:, t, None], drawn.to(later.device), 0)
             found.append(later)
         return torch.stack(found[::-1], dim=2)
 

@@ -119,12 +119,12 @@ class ChainTraining:
         """(n, m, S): what the states of the sites add to Δ_i(y_i, h; θ) under the current posterior, or under p."""
         return self.loss.site_loss(self.p if p is None else p, self.candidates.counts)
 
-    def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:
+    def objective(self, beta: float = 0.0, theta_norm: float | Tensor = 0.0) -> Objective:
         """(11) by its terms, under the current w and posterior."""
         xi = self.hinge.slack(self.point.scores, self.expected_loss())
         diversity = self.loss.diversity(self.p, self.candidates.counts)
         slack, spread = float(xi.double().mean()), float(diversity.double().mean())
-        return Objective(half_square(self.point.w), theta_norm, slack, spread, self.C, beta)
+        return Objective(half_square(self.point.w), float(theta_norm), slack, spread, self.C, beta)
 
     def measures(self) -> dict[str, float]:
         """Columns of the history beside the objective: the expected loss of the prediction (8), class error, entropy of the posterior."""
@@ -236,7 +236,7 @@ class ChainLearner(LatentLearner):
         """(y(w), h(w)): classes (n,) and the states of all sites, packed (T,) (3)."""
         self._check_input(candidates, "predict")
         chains = check_chains(candidates)
-        y, h = predict(self.map_, chains.window(self.window), self.coef_)
+        y, h = predict(self.map_, chains.window(self.window), self.coef_.to(chains.device))
         return y, chains.pack(h)
 
     def predict_latent_proba(self, candidates: Candidates, y: ArrayLike) -> Tensor:

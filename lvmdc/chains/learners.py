@@ -16,6 +16,7 @@ from lvmdc.chains.scores import ChainMap
 from lvmdc.chains.sequences import Chains
 from lvmdc.chains.theta_block import ChainPosteriorProblem
 from lvmdc.chains.w_block import own_viterbi
+from lvmdc.learners.base import on_device
 from lvmdc.learners.disc import DISC, THETA_TOL
 from lvmdc.learners.lsvm import ROUNDS, BlockLearner
 from lvmdc.objective import Objective, half_square
@@ -45,7 +46,7 @@ class ChainLSVM(ChainLearner):
         return {**t.objective().terms(), **t.measures(), "decrease": rounded.decrease, "gap": rounded.gap}
 
     def _marginals(self, chains: Chains, y: Tensor) -> Tensor:
-        _, h = own_viterbi(self.map_, chains.window(self.window), self.coef_, y)
+        _, h = own_viterbi(self.map_, chains.window(self.window), self.coef_.to(chains.device), y)
         return torch.nn.functional.one_hot(h, self.n_states).to(chains.features.dtype) * chains.mask[..., None]
 
 
@@ -140,7 +141,7 @@ class ChainDISC(ChainLearner, BlockLearner):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        theta = state["theta"]
+        theta = state["theta"].to(self._phi.device if hasattr(self, "_training") else state["theta"].device)
         seen = theta.shape[1] // self.n_states - self.theta_transitions * self.n_states
         self.model_ = ChainConditional(theta, ChainMap(self.n_states, seen, self.theta_transitions))
 
@@ -155,10 +156,10 @@ class ChainDISC(ChainLearner, BlockLearner):
         self._check_input(chains, "latent_distribution")
         labels = chains.outputs(y, self.n_classes_)
         with torch.no_grad():
-            return self.model_(self._check_phi(chains), labels)
+            return on_device(self.model_, chains.device)(self._check_phi(chains), labels)
 
     def _marginals(self, chains: Chains, y: Tensor) -> Tensor:
-        return self.model_.marginals(self._check_phi(chains), y)
+        return on_device(self.model_, chains.device).marginals(self._check_phi(chains), y)
 
     def _check_phi(self, chains: Chains) -> Chains:
         seen = self._for_phi(check_chains(chains))

@@ -157,4 +157,4 @@ class Posterior(ConditionalModel):
         return super().log_prob(candidates if self.weighted else candidates.with_prior(None), y, scores)
 
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
-        return self.joint.own_scores(candidates, self.w.flatten(), y)
+        return self.joint.own_scores(candidates, self.w.flatten().to(candidates.device), y)

@@ -63,6 +63,8 @@ class Sampled(OnSamples):
 def draw(P: Conditional, k: int, generator: torch.Generator | None = None) -> Sampled:
     """k independent draws of h for each sample from its probabilities, in O(T + n k log T), with their log-probabilities.
 
+    Random numbers come from `generator`, by default torch's of the CPU, so that a seed means the same draws on every device.
+
     >>> draw(Conditional(Candidates(torch.zeros(3, 1), [1, 2]), torch.tensor([0, 0]), torch.tensor([1.0, 0.0, 1.0])), 2).h
     tensor([[0, 0],
             [1, 1]])
@@ -74,7 +76,8 @@ def draw(P: Conditional, k: int, generator: torch.Generator | None = None) -> Sa
     reached = p.cumsum(0)
     ends = reached[c.offsets + c.counts - 1]
     before = torch.cat([ends.new_zeros(1), ends[:-1]])
-    u = torch.rand(len(c), k, generator=generator, dtype=torch.float64, device=c.device)
+    drawn_on = "cpu" if generator is None else generator.device
+    u = torch.rand(len(c), k, generator=generator, dtype=torch.float64, device=drawn_on).to(c.device)
     # Rounding must not move a draw beyond the end of its sample.
     below = torch.nextafter(ends, ends - 1)[:, None]
     rows = torch.searchsorted(reached, torch.minimum(before[:, None] + u * (ends - before)[:, None], below), right=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from lvmdc.solvers.choice import CCCPKind, WSolver, current_cccp
 from lvmdc.solvers.initial import Init, likelihood_posterior, most_probable, starting_weights
 from lvmdc.solvers.theta_block import PosteriorProblem, ThetaBound
 from lvmdc.storage.mapped import memory_budget
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class LatentLearner(Estimator, ABC):
@@ -287,7 +290,7 @@ class LatentLearner(Estimator, ABC):
         self._check_input(candidates, "predict_latent_proba")
         labels = candidates.outputs(y, self.n_classes_)
         with torch.no_grad():
-            return self._conditional()(candidates, labels).p
+            return on_device(self._conditional(), candidates.device)(candidates, labels).p
 
     def score(self, candidates: Candidates, y: ArrayLike, h: ArrayLike | None = None) -> float:
         """1 − mean loss against the truth (y, h); without h, 1 − the share of wrong classes."""
@@ -302,7 +305,7 @@ class LatentLearner(Estimator, ABC):
         self._check_input(candidates, "predict")
         if self.coef_ is None:
             raise ValueError("P_w was learned as a network, which the learner alone cannot use; see lvmdc.lightning.checkpoint")
-        return LinearPrediction(self.coef_, self.joint_).requires_grad_(False)
+        return LinearPrediction(self.coef_.to(candidates.device), self.joint_).requires_grad_(False)
 
     def _check_fitted(self, what: str) -> None:
         if not getattr(self, "history_", None):
@@ -371,3 +374,14 @@ class LatentLearner(Estimator, ABC):
             raise ValueError(f"the state was learned from {state['samples']} samples, but there are {n}")
         self._training.load_state(state)
         self.seed_ = state["seed"]
+
+
+def on_device(module: Module, device: torch.device) -> Module:
+    """The module on a device: a copy of it unless it is there, since training goes on where it is.
+
+    >>> module = nn.Linear(2, 3)
+    >>> on_device(module, torch.device("cpu")) is module, on_device(module, torch.device("meta")).weight.device
+    (True, device(type='meta'))
+    """
+    first = next(module.parameters(), None)
+    return module if first is None or first.device == device else copy.deepcopy(module).to(device)

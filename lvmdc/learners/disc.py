@@ -15,12 +15,11 @@ from lvmdc.arrays import ArrayLike
 from lvmdc.candidates import Candidates
 from lvmdc.distributions import ConditionalModel, LogLinear, NeuralConditional, Uniform
 from lvmdc.feature_maps import ClassBlocks, JointFeatureMap
-from lvmdc.inference import best
 from lvmdc.learners import checks
 from lvmdc.learners.lsvm import BlockLearner
 from lvmdc.losses import Loss
 from lvmdc.losses.expectation import ExpectedLoss
-from lvmdc.objective import Objective, half_square
+from lvmdc.objective import Objective, half_square, half_squares
 from lvmdc.solvers.choice import CCCPKind, WSolver
 from lvmdc.solvers.initial import Init
 from lvmdc.solvers.lbfgs import lbfgs, lengthen, log_linear_lbfgs
@@ -196,10 +195,10 @@ class DISC(BlockLearner):
         t = self._training
         with torch.no_grad():
             self._theta_scores = self.model_.scores(t.candidates, t.y) if scores is None else scores
-            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._theta_scores).exp(), t.candidates, t.known)
+            t.p = with_known(self.model_.log_prob(t.candidates, t.y, self._theta_scores).exp(), t.candidates, t.given)
 
     def _objective(self) -> Objective:
-        return self._training.objective(self.beta, self._theta_norm())
+        return self._training.objective(self.beta, self.J * half_squares(self.model_.parameters()).detach())
 
     @property
     def _annealed_beta(self) -> float:
@@ -236,20 +235,21 @@ class DISC(BlockLearner):
 
     def _theta_problem(self) -> PosteriorProblem:
         t = self._training
-        return PosteriorProblem(self.model_, t.loss, t.point.scores, self.J, self.C, self._annealed_beta, self.theta_bound, t.known)
+        settings = self.J, self.C, self._annealed_beta, self.theta_bound
+        return PosteriorProblem(self.model_, t.loss, t.point.scores, *settings, t.given, t.predicted())
 
     def theta_problem(self, model: ConditionalModel, loss: ExpectedLoss, scores: Tensor, known: Tensor, C: float) -> PosteriorProblem:
         return PosteriorProblem(model, loss, scores, self.J, C, self.beta, self.theta_bound, known)
 
     def _of_w(self) -> tuple[Tensor, ...]:
         """All that the θ block depends on w by: what it predicts, or, with `slack`, w itself."""
-        point = self._training.point
-        return best(self._training.candidates, point.scores) if self.theta_bound == "prediction" else (point.w,)
+        t = self._training
+        return t.predicted() if self.theta_bound == "prediction" else (t.point.w,)
 
     def _unchanged(self) -> bool:
         """Whether the θ block is the one that θ solves, on all ranks."""
-        moved = any(not torch.equal(a, b) for a, b in zip(self._solved_for, self._of_w(), strict=True))
-        return distributed.highest(self._training.candidates, float(moved)) == 0
+        same = torch.equal(torch.cat(self._solved_for), torch.cat(self._of_w()))
+        return distributed.highest(self._training.candidates, float(not same)) == 0
 
     def _theta_norm(self) -> float:
         return self.J * half_square(*self.model_.parameters())

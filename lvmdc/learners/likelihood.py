@@ -137,7 +137,7 @@ class LogLinearLearner(LatentLearner):
     def prediction(self, candidates: Candidates) -> ClassFirst:
         """P_w, for scores, the prediction and the k best, on candidates that it fits."""
         super().prediction(candidates)  # refuses what does not fit
-        return self._predictor(self.coef_).requires_grad_(False)
+        return self._predictor(self.coef_.to(candidates.device)).requires_grad_(False)
 
     def _conditional(self) -> ConditionalModel:
         return Posterior(self.coef_, self.joint_)

@@ -32,6 +32,11 @@ class BlockLearner(LatentLearner):
     def _step_posterior(self) -> float:
         """Set `self._training.p`, the posterior (T,) for the current w; by how much that lowered its own objective."""
 
+    def _same_losses(self, before: Tensor) -> bool:
+        """Whether the posterior gives the losses (T, K) that it gave before, on all ranks."""
+        t = self._training
+        return distributed.highest(t.candidates, float(not torch.equal(before, t.expected_loss()))) == 0
+
     def _objective(self) -> Objective:
         return self._training.objective()
 
@@ -53,9 +58,7 @@ class BlockLearner(LatentLearner):
         if w_block.converged and gained > 0:
             t.cccp.expect(gained)  # what the losses of another posterior let w gain is of the same order
         # A w block that has converged has nothing left to do where the posterior gives the same losses, as when Δ does not depend on h.
-        same = distributed.highest(t.candidates, float(not torch.equal(expected_loss, t.expected_loss()))) == 0
-        over = decrease <= t.cccp.tolerance or same
-        self.converged_ = w_block.converged and over
+        self.converged_ = w_block.converged and (decrease <= t.cccp.tolerance or self._same_losses(expected_loss))
         row = {**self._objective().terms(), **t.measures()}
         return row | {"decrease": decrease, "w_decrease": w_block.decrease, "posterior_decrease": gained, "gap": w_block.gap}
 
@@ -73,7 +76,7 @@ class Imputed(ConditionalModel):
         self.w, self.joint = w, joint
 
     def scores(self, candidates: Candidates, y: Tensor) -> Tensor:
-        own = self.joint.own_scores(candidates, self.w.flatten(), y)
+        own = self.joint.own_scores(candidates, self.w.flatten().to(candidates.device), y)
         rows = segment_argmax(own, candidates.counts)
         return torch.full_like(own, -torch.inf).index_fill(0, rows, 0.0)
 

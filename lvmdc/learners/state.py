@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,7 @@ from lvmdc import distributed
 from lvmdc.distributions import score_dtype
 from lvmdc.inference import best
 from lvmdc.losses.expectation import ExpectedLoss
-from lvmdc.objective import Objective, half_square, measures, slack
+from lvmdc.objective import Objective, half_squares, measures, slack
 from lvmdc.solvers.choice import latent_block
 from lvmdc.solvers.w_block import ImputedLatents, Point, StructuredHinge
 
@@ -46,6 +47,12 @@ class Training:
         self.loss = ExpectedLoss(learner.loss_, self.candidates, self.y, learner.n_classes_, learner.memory_budget)
         self.start, self.from_belief = learner.start_posterior(samples), learner.starts_from_belief(samples)
         self.belief = self.p = self.start.to(score_dtype(self.candidates))
+        self._predicted: tuple[Point, tuple[Tensor, Tensor]] | None = None  # by which w, and what
+
+    @cached_property
+    def given(self) -> Tensor | None:
+        """`known`, or None where no h is known."""
+        return self.known if bool((self.known >= 0).any()) else None
 
     def change_C(self, C: float, tol: float) -> None:
         """Continue with another C, with tol = C·ε."""
@@ -57,7 +64,13 @@ class Training:
 
     def measures(self, values: Tensor | None = None) -> dict[str, float]:
         """The columns `loss`, `error` and `entropy` of the history; (y, h) is predicted by the scores, or by other values (T, K)."""
-        return measures(self.loss, self.p, *best(self.candidates, self.point.scores if values is None else values))
+        return measures(self.loss, self.p, *(self.predicted() if values is None else best(self.candidates, values)))
+
+    def predicted(self) -> tuple[Tensor, Tensor]:
+        """The class (n,) and the packed row (n,) that the current w predicts for each sample (3)."""
+        if self._predicted is None or self._predicted[0] is not self.point:
+            self._predicted = self.point, best(self.candidates, self.point.scores)
+        return self._predicted[1]
 
     def state(self) -> dict[str, Any]:
         """Tensors and numbers from which `load_state` continues as if never interrupted."""
@@ -111,10 +124,14 @@ class BlockTraining(Training):
         """(n,) h* as packed rows, by the current w."""
         return self.hinge.impute(self.point.scores)
 
-    def objective(self, beta: float = 0.0, theta_norm: float = 0.0) -> Objective:
+    def objective(self, beta: float = 0.0, theta_norm: float | Tensor = 0.0) -> Objective:
         """(11) by its terms, under the current w and posterior."""
         xi = slack(self.candidates, self.point.scores, self.expected_loss(), self.y, self.known)
-        return Objective(half_square(self.point.w), theta_norm, self.mean(xi), self.mean(self.loss.diversity(self.p)), self.C, beta)
+        w_norm = half_squares([self.point.w])
+        means = (distributed.mean(self.candidates, values) for values in (xi, self.loss.diversity(self.p)))
+        terms = torch.stack([w_norm, torch.as_tensor(theta_norm).to(w_norm), *means])
+        names = "w_norm", "theta_norm", "slack", "diversity"
+        return Objective(**dict(zip(names, terms.tolist(), strict=True)), C=self.C, beta=beta)  # one wait for all of them
 
     def state(self) -> dict[str, Any]:
         p = distributed.gather(self.candidates, self.p, "candidates")

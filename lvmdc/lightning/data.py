@@ -97,8 +97,10 @@ class Samples:
 
     def subset(self, index: Tensor) -> Samples:
         """Some of the samples, in that order."""
-        h, shown, added = (None if values is None else values[index] for values in (self.h, self.shown, self.added))
-        return Samples(self.items.subset(index), self.candidates.subset(index), self.y[index], h, shown=shown, added=added)
+        # Some may be on another device: `to` leaves `shown` and `added` where they are.
+        h, shown, added = (None if values is None else values[index.to(values.device)] for values in (self.h, self.shown, self.added))
+        y = self.y[index.to(self.y.device)]
+        return Samples(self.items.subset(index), self.candidates.subset(index), y, h, shown=shown, added=added)
 
     def to(self, device: torch.device) -> Samples:
         """The same on another device; the items stay where they are."""

@@ -98,7 +98,7 @@ def mass_inside(density: Tensor, boxes: Tensor, width: float, height: float) -> 
     >>> mass_inside(torch.tensor([[3.0, 1.0]]), torch.tensor([[0.0, 0.0, 2.0, 4.0], [2.0, 0.0, 4.0, 2.0]]), 4.0, 4.0)
     tensor([0.7500, 0.1250], dtype=torch.float64)
     """
-    density = density.double()
+    density = density.to(boxes.device, torch.float64)
     below = pad(density.cumsum(0).cumsum(1), (1, 0, 1, 0))  # (h + 1, w + 1): the mass left of and above each corner of the cells
     rows, columns = density.shape
     x, y = boxes.double()[:, ::2] * columns / width, boxes.double()[:, 1::2] * rows / height  # (m, 2): first and last

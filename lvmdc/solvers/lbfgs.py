@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lvmdc import distributed
 from lvmdc.distributions.conditional import LogLinear
-from lvmdc.objective import half_square
+from lvmdc.objective import half_square, half_squares
 from lvmdc.solvers.linear import Regularised, finite, level
 from lvmdc.solvers.theta_block import PosteriorProblem
 from lvmdc.solvers.w_block import Point, Solution, rounding
@@ -173,7 +173,7 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float, sc
         return J * theta + distributed.total(phi, model.joint.own_transpose(phi, slopes, y))
 
     risk, slopes = _risk(problem, scores)
-    value = first = J * half_square(theta) + risk
+    value = first = float(J * half_squares([theta]) + risk)
     gradient = gradient_at(theta, slopes)
     pairs: deque[tuple[Tensor, Tensor]] = deque(maxlen=THETA_MEMORY)
     for _ in range(MAX_ITER):
@@ -184,9 +184,12 @@ def log_linear_lbfgs(problem: PosteriorProblem, model: LogLinear, tol: float, sc
             break
         with torch.no_grad():
             rise = finite(model.joint.own_scores(phi, along, y))
+        # Read at once: the host waits for the device only then.
+        numbers = half_squares([theta]), theta @ along, along @ along, rise.abs().max().double()
+        constant, tilt, bend, furthest = torch.stack(numbers).tolist()
         # Without a curvature the length of the gradient means nothing: what matters is how far the scores move, and that J curves too.
-        start = 1.0 if pairs else 1 / max(distributed.highest(phi, float(rise.abs().max())), J, 1e-300)
-        found = _search(_line(problem, theta, scores, along, rise), value, fall, start)
+        start = 1.0 if pairs else 1 / max(distributed.highest(phi, furthest), J, 1e-300)
+        found = _search(_line(problem, (J * constant, J * tilt, J * bend), scores, rise), value, fall, start)
         problem.evaluations += 1
         if found is None:
             if not pairs:
@@ -231,24 +234,24 @@ def lengthen(problem: PosteriorProblem, model: LogLinear, most: float, scores: T
     return best
 
 
-def _risk(problem: PosteriorProblem, scores: Tensor) -> tuple[float, Tensor]:
+def _risk(problem: PosteriorProblem, scores: Tensor) -> tuple[Tensor, Tensor]:
     """C/n Σ_i (B_i − β H_i) and its derivative in the scores of P_θ (T,)."""
     scores = scores.to(problem.scores.dtype).requires_grad_()
     value = problem.risk(problem.posterior_of(scores))
     (slopes,) = torch.autograd.grad(value, scores)
-    return float(distributed.total(problem.candidates, value.detach())), slopes.detach()
+    return distributed.total(problem.candidates, value.detach()), slopes.detach()
 
 
-def _line(problem: PosteriorProblem, theta: Tensor, scores: Tensor, along: Tensor, rise: Tensor) -> Line:
-    """(16) at θ + step·along, where the scores of P_θ are scores + step·rise."""
-    J = problem.J
-    constant, tilt, bend = J * half_square(theta), J * float(theta @ along), J * float(along @ along)
+def _line(problem: PosteriorProblem, regulariser: tuple[float, float, float], scores: Tensor, rise: Tensor) -> Line:
+    """(16) at θ + step·along, where the scores of P_θ are scores + step·rise, and J/2 ‖θ‖², its slope and its curvature are given."""
+    constant, tilt, bend = regulariser
 
     def at(step: float) -> tuple[float, float, Tensor]:
         risk, slopes = _risk(problem, scores + step * rise)
         # The derivative in the score of a candidate that the class lacks may be NaN; it has no part in the slope.
         slope = distributed.total(problem.candidates, slopes.double().nan_to_num(0.0, 0.0, 0.0) @ rise)
-        return constant + step * tilt + step * step / 2 * bend + risk, tilt + step * bend + float(slope), slopes
+        here, rate = torch.stack([risk, slope]).tolist()
+        return constant + step * tilt + step * step / 2 * bend + here, tilt + step * bend + rate, slopes
 
     return at
 

@@ -26,7 +26,8 @@ class PosteriorProblem:
     Args:
         loss: Δ with the samples, and its expectations.
         scores: (T, K) w·Ψ of every (y, h).
-        known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is.
+        known: (n,) packed row of the true h where it is known, −1 where not: there P_θ is a delta, whatever θ is. None: nowhere.
+        prediction: (n,), (n,) what w predicts, classes and packed rows; by default it is computed from the scores.
 
     >>> from lvmdc.distributions import LogLinear
     >>> from lvmdc.losses import ZeroOneLoss
@@ -47,12 +48,13 @@ class PosteriorProblem:
         C: float,
         beta: float,
         theta_bound: ThetaBound,
-        known: Tensor,
+        known: Tensor | None,
+        prediction: tuple[Tensor, Tensor] | None = None,
     ):
         self.model, self.loss, self.scores, self.theta_bound, self.known = model, loss, scores, theta_bound, known
         self.J, self.C, self.beta = J, C, beta
         self.candidates, self.y = loss.candidates, loss.y
-        self.prediction = best(self.candidates, scores)
+        self.prediction = best(self.candidates, scores) if prediction is None else prediction
         self.evaluations = 0
 
     @property
@@ -102,19 +104,19 @@ class PosteriorProblem:
         """The same problem on one sample alone, for stochastic steps."""
         here = self.candidates.subset([i])
         start, count = int(self.candidates.offsets[i]), int(self.candidates.counts[i])
-        known = torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
+        known = None if self.known is None else torch.where(self.known[i : i + 1] >= 0, self.known[i : i + 1] - start, -1)
         delta = SubsetLoss(self.loss.loss, torch.arange(start, start + count, device=self.y.device))
         loss = ExpectedLoss(delta, here, self.y[i : i + 1], self.loss.n_classes, self.loss.limit)
         return PosteriorProblem(self.model, loss, self.scores[start : start + count], self.J, self.C, self.beta, self.theta_bound, known)
 
 
-def with_known(p: Tensor, candidates: Candidates, known: Tensor) -> Tensor:
+def with_known(p: Tensor, candidates: Candidates, known: Tensor | None) -> Tensor:
     """(T,): the probabilities p, replaced by a delta for samples whose h is known.
 
     >>> with_known(torch.tensor([0.5, 0.5]), Candidates(torch.eye(2), [2]), torch.tensor([1]))
     tensor([0., 1.])
     """
-    if not bool((known >= 0).any()):
+    if known is None or not bool((known >= 0).any()):
         return p
     delta = torch.zeros_like(p).index_fill(0, known[known >= 0], 1.0)
     return torch.where((known >= 0)[candidates.sample], delta, p)

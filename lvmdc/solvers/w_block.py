@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -104,13 +105,23 @@ class StructuredHinge(LinearScores):
         self.y, self.C, self.limit = y, C, limit
         self.known = torch.full_like(y, -1) if known is None else known
         self.weight: Tensor | None = None
-        self._origin: tuple[tuple[Tensor, Tensor | None], float] | None = None  # of which losses and weights, and what
+        self._kept: dict[str, tuple[tuple[object, ...], float]] = {}  # see `_once`
 
     @property
     def weights(self) -> Tensor:
         """(n,) in float64: the weight of each sample."""
         ones = torch.ones(len(self.y), dtype=torch.float64, device=self.y.device)
         return ones if self.weight is None else self.weight.to(ones)
+
+    @cached_property
+    def y_on_host(self) -> np.ndarray:
+        """`y`, as the loops on the CPU read it."""
+        return self.y.cpu().numpy()
+
+    @property
+    def weights_on_host(self) -> np.ndarray:
+        """`weights`, as the loops on the CPU read them."""
+        return np.ones(len(self.y)) if self.weight is None else self.weights.cpu().numpy()
 
     def mean(self, values: Tensor) -> float:
         """Σ_i v_i values_i / n in float64, v the weights of the samples."""
@@ -134,14 +145,23 @@ class StructuredHinge(LinearScores):
 
     def value(self, point: Point, expected_loss: Tensor) -> float:
         """The objective (13)."""
-        return float(half_squares([point.w]) + self.C * self._mean(self.slack(point.scores, expected_loss)))
+
+        def compute() -> float:
+            return float(half_squares([point.w]) + self.C * self._mean(self.slack(point.scores, expected_loss)))
+
+        return self._once("value", (point, expected_loss, self.weight, self.C), compute)
 
     def value_at_origin(self, expected_loss: Tensor) -> float:
         """(13) at w = 0, and (14) there for any h*."""
         asked = expected_loss, self.weight
-        if self._origin is None or any(a is not b for a, b in zip(asked, self._origin[0], strict=True)):
-            self._origin = asked, self.mean(best_value(self.candidates, expected_loss))
-        return self.C * self._origin[1]
+        return self.C * self._once("origin", asked, lambda: self.mean(best_value(self.candidates, expected_loss)))
+
+    def _once(self, name: str, asked: tuple[object, ...], compute: Callable[[], float]) -> float:
+        """A number that is asked for several times is computed once: it is kept until it is asked for something else."""
+        kept = self._kept.get(name)
+        if kept is None or any(a is not b for a, b in zip(asked, kept[0], strict=True)):
+            kept = self._kept[name] = asked, compute()
+        return kept[1]
 
     def truth_score(self, scores: Tensor) -> Tensor:
         """(n,): max_h w·Ψ(x_i, y_i, h), the score of h where it is known."""
@@ -163,8 +183,12 @@ class StructuredHinge(LinearScores):
 
     def convex_value(self, point: Point, expected_loss: Tensor, mean_psi: Tensor) -> float:
         """The objective of (14), where the mean of Ψ(x_i, y_i, h*_i) is `mean_psi` (D,)."""
-        augmented = self._mean(best_value(self.candidates, point.scores + expected_loss))
-        return float(half_squares([point.w]) + self.C * (augmented - point.w @ mean_psi))
+
+        def compute() -> float:
+            augmented = self._mean(best_value(self.candidates, point.scores + expected_loss))
+            return float(half_squares([point.w]) + self.C * (augmented - point.w @ mean_psi))
+
+        return self._once("convex value", (point, expected_loss, mean_psi, self.weight, self.C), compute)
 
 
 class ImputedLatents:

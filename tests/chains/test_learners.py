@@ -31,7 +31,7 @@ def ordered(n=40, m=6, seed=0, noise=0.3):
     h = [(rng.integers(3) + (1 - 2 * label) * np.arange(count)) % 3 for label, count in zip(y, counts, strict=True)]
     h = np.concatenate(h)
     x = 2 * np.eye(3)[h] + noise * rng.normal(size=(len(h), 3))
-    return Chains(x, counts), torch.as_tensor(y), torch.as_tensor(h)
+    return Chains(torch.as_tensor(x), counts), torch.as_tensor(y), torch.as_tensor(h)
 
 
 def start_of(chains, seed=0):

@@ -14,11 +14,11 @@ from lvmdc.vision.proposals import WindowGrid
 
 
 @pytest.fixture(scope="module")
-def digits():
+def digits(device):
     images = cluttered_digits(per_class=30)
     candidates = build_candidates(images, WindowGrid(), HOG(), cache_dir=None, progress=False)
     train, test = split_by_class(images.y)
-    return candidates.subset(train), images.y[train], candidates.subset(test)
+    return candidates.subset(train).to(device), images.y[train].to(device), candidates.subset(test).to(device)
 
 
 @pytest.mark.slow

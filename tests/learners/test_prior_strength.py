@@ -17,14 +17,14 @@ from lvmdc.losses import ZeroOneLoss
 def problem(right, seed=0, n=40, m=6):
     """One candidate of each sample shows its class, weakly; the others show a random class. The prior is right or wrong about which."""
     rng = np.random.default_rng(seed)
-    y, h = torch.arange(n) % 2, torch.from_numpy(rng.integers(0, m, n))
-    shown = torch.from_numpy(rng.integers(0, 2, (n, m)))
+    y, h = torch.arange(n) % 2, torch.as_tensor(rng.integers(0, m, n))
+    shown = torch.as_tensor(rng.integers(0, 2, (n, m)))
     shown[torch.arange(n), h] = y
-    x = torch.nn.functional.one_hot(shown, 2) + torch.from_numpy(rng.normal(0, 0.3, (n, m, 2)))
+    x = torch.nn.functional.one_hot(shown, 2) + torch.as_tensor(rng.normal(0, 0.3, (n, m, 2)))
     prior = torch.zeros(n, m)
     prior[torch.arange(n), h if right else (h + 1) % m] = 6.0
     # What tells the candidate that shows the class from the others, so that w can find it in samples without a label.
-    extra = torch.from_numpy(rng.normal(0, 0.3, (n, m, 2)))
+    extra = torch.as_tensor(rng.normal(0, 0.3, (n, m, 2)))
     extra[torch.arange(n), h, y] += 1.0
     return Candidates(torch.cat([x, extra], dim=2).flatten(0, 1).float(), [m] * n, prior=prior.flatten()), y, h
 
@@ -46,7 +46,7 @@ def test_the_loss_is_that_of_folds_and_a_scale_by_hand():
     c, y, _ = problem(True, n=20)
     learner = LSVM(C=10.0)
     scores = torch.zeros(20, 2, dtype=torch.float64)
-    for others, held_out in StratifiedKFold(3, shuffle=True, random_state=0).split(y, y):
+    for others, held_out in StratifiedKFold(3, shuffle=True, random_state=0).split(y.numpy(), y.numpy()):
         own = c.subset(others)
         fitted = clone(learner).fit(own.with_prior(own.prior, 0.5), y[others])
         for i in held_out.tolist():

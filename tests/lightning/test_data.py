@@ -104,7 +104,7 @@ def test_learners_get_the_h_of_images_with_boxes_alone(photos):
     assert [i for i in range(6) if h[i] >= 0] == [0, 1, 5]
     model = DISC(loss=OverlapLoss(), C=10.0).fit(data.train.candidates, data.train.y, h)
     p = model.predict_latent_proba(data.train.candidates, data.train.y)
-    known = torch.tensor([0, 1, 5])
+    known = torch.tensor([0, 1, 5]).to(h.device)
     assert bool((p[data.train.candidates.offsets[known] + h[known]] > 0).all())
     with pytest.raises(ValueError, match="needs h= with the candidate of every sample, but that of sample 2 is unknown"):
         Supervised().fit(data.train.candidates, data.train.y, data.train.h_for(Supervised()))
@@ -151,3 +151,16 @@ def test_the_strength_of_the_prior_is_chosen_on_the_training_part_alone(photos, 
 def test_other_strengths_are_refused(photos, strength):
     with pytest.raises(ValueError, match="prior_strength must be a number of at least 0, a list of such numbers, or validation"):
         LatentDataModule(folder(photos), GRID, HOG(cell=8), prior=CentredBoxPrior(), prior_strength=strength)
+
+
+def test_samples_on_a_device_have_subsets_there(photos, device):
+    write_table(photos, "cat/0", "cat/1", "dog/2")
+    data = LatentDataModule(folder(photos), GRID, HOG(cell=8), fraction=1, progress=False)
+    data.setup()
+    there, index = data.train.to(device), torch.tensor([0, 5])
+    part, expected = there.subset(index), data.train.subset(index.cpu())
+    assert part.candidates.device.type == part.y.device.type == device.type
+    assert torch.equal(part.y.cpu(), expected.y)
+    assert torch.equal(part.h.cpu(), expected.h)
+    assert torch.equal(part.shown.cpu(), expected.shown)
+    assert part.items.names == expected.items.names

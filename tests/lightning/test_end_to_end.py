@@ -72,14 +72,14 @@ def test_h_star_and_theta_stay_when_held_while_w_and_the_network_learn(learner):
     seen, imputed = [], module.h_star
     module.h_star = lambda samples, scores: seen.append((samples, imputed(samples, scores))) or seen[-1][1]
     train(module, data, epochs=2)
-    assert torch.equal(module.samples.start.nonzero().flatten(), h.sort().values)
+    assert torch.equal(module.samples.start.nonzero().flatten().cpu(), h.sort().values)
     assert seen
     for batch, held in seen:  # which is no longer the best of the learned w everywhere
         assert torch.equal(batch.rows[held.nonzero().flatten()], batch.rows[batch.start.nonzero().flatten()])
         assert int(held.sum()) == len(batch.y)
     if isinstance(learner, DISC):
         torch.testing.assert_close(module.p_theta.theta.detach(), exact.model_.theta.detach().to(module.p_theta.theta))
-    assert not torch.allclose(module.samples.candidates.features, first.features, atol=1e-2)
+    assert not torch.allclose(module.samples.candidates.features.cpu(), first.features, atol=1e-2)
 
 
 def h_star(candidates, p_w, y):

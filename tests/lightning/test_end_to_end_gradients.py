@@ -36,15 +36,15 @@ class Tiny(RegionNetwork):
 @pytest.mark.parametrize("theta_bound", ["slack", "prediction"])
 @pytest.mark.parametrize("theta_grid", [None, 2])
 @pytest.mark.parametrize("channels", [2, 5])  # fewer than cells, and more: the two ways of `roi_pool`
-def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, theta_bound, theta_grid, channels):
+def test_the_gradient_of_the_whole_objective_is_that_of_differences(learner, theta_bound, theta_grid, channels, device):
     """Through P_w, P_θ, the length, RoIAlign and the network, in w, θ and the network's weights."""
     if learner is not DISC and (theta_bound, theta_grid) != ("slack", None):
         pytest.skip("has one form")
     rng = np.random.default_rng(1)
     images = ImageSet([rng.integers(0, 256, (16, 16, 3), dtype=np.uint8) for _ in range(2)], ["a", "b"], [0, 1])
     data = LatentDataModule(images, WindowGrid(size=(8, 8), stride=4), Learned(), fraction=0.5, progress=False)
-    samples = data.of_images(torch.arange(2)).subset(torch.tensor([0, 1]))
-    network = Tiny(channels, theta_grid=theta_grid).train()
+    samples = data.of_images(torch.arange(2)).subset(torch.tensor([0, 1])).to(device)
+    network = Tiny(channels, theta_grid=theta_grid).to(device).train()
     given = learner(**SETTINGS) if learner is not DISC else DISC(theta_bound=theta_bound, **SETTINGS)
     w, theta = (torch.randn(2, d, dtype=torch.float64) / 8 for d in (channels, channels * (theta_grid or 1) ** 2))
     regions, unknown = RegionFeatures(network), torch.full((2,), -1)

@@ -74,7 +74,7 @@ class Preferring(LatentDataModule):
     def setup(self, stage=None):
         super().setup(stage)
         c = self.train.candidates
-        last = torch.zeros(c.n_candidates).index_fill(0, c.offsets + c.counts - 1, 1.0)
+        last = c.features.new_zeros(c.n_candidates).index_fill(0, c.offsets + c.counts - 1, 1.0)
         self.train = replace(self.train, candidates=c.with_prior(last, strength=1e4))
 
 

@@ -12,12 +12,13 @@ from lvmdc.vision.datasets import ImageSet
 from lvmdc.vision.features import Learned, RegionNetwork
 from lvmdc.vision.proposals.base import WindowGrid
 
-BOXES = torch.tensor([[8.0, 0.0, 24.0, 16.0], [16.0, 8.0, 48.0, 40.0], [0.0, 0.0, 64.0, 48.0]])
+# Views are made on the CPU, where images are read.
+BOXES = torch.tensor([[8.0, 0.0, 24.0, 16.0], [16.0, 8.0, 48.0, 40.0], [0.0, 0.0, 64.0, 48.0]], device="cpu")
 
 
 def marked():
     """An image whose first box alone is white."""
-    pixels = torch.zeros(3, 48, 64, dtype=torch.uint8)
+    pixels = torch.zeros(3, 48, 64, dtype=torch.uint8, device="cpu")
     pixels[:, 0:16, 8:24] = 255
     return pixels
 
@@ -35,13 +36,13 @@ def test_a_box_keeps_its_content(settings):
 
 def test_overlaps_stay_and_sides_are_multiples_of_the_step():
     loss = OverlapLoss()
-    before = loss.expected_loss(Candidates(torch.zeros(3, 1), [3], BOXES), [0], torch.ones(3))
+    before = loss.expected_loss(Candidates(BOXES, [3], BOXES), [0], BOXES.new_ones(3))
     for seed in range(10):
         torch.manual_seed(seed)
         pixels, boxes = Augmentation(scale=(0.6, 1.6))(marked(), BOXES, step=16)
         assert pixels.dtype == torch.uint8
         assert all(side % 16 == 0 for side in pixels.shape[1:])
-        after = loss.expected_loss(Candidates(torch.zeros(3, 1), [3], boxes), [0], torch.ones(3))
+        after = loss.expected_loss(Candidates(boxes, [3], boxes), [0], boxes.new_ones(3))
         torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
 
 
@@ -49,7 +50,7 @@ def test_a_seed_makes_the_same_view():
     views = []
     for _ in range(2):
         torch.manual_seed(3)
-        views.append(Augmentation()(torch.randint(0, 256, (3, 48, 64), dtype=torch.uint8), BOXES, step=8))
+        views.append(Augmentation()(torch.randint(0, 256, (3, 48, 64), dtype=torch.uint8, device="cpu"), BOXES, step=8))
     assert torch.equal(views[0][0], views[1][0])
     assert torch.equal(views[0][1], views[1][1])
 

@@ -187,7 +187,7 @@ def test_the_objective_falls_and_exact_zeros_appear(norm):
     if norm == "group":
         assert torch.equal((w == 0).any(dim=0), (w == 0).all(dim=0))  # for all classes or for none
     assert 0.1 < float((w == 0).double().mean()) < 1.0
-    torch.testing.assert_close(module.learner.coef_, w)
+    torch.testing.assert_close(module.learner.coef_.to(w), w)
     assert module.learner.score(data.train.candidates, data.train.y) > 0.8
 
 

@@ -57,7 +57,7 @@ def test_the_truth_comes_first():
 
 def test_a_function_that_returns_another_shape_is_refused():
     forgot_to_add_up = FunctionLoss(lambda y1, b1, y2, b2: (b1 - b2).abs(), latent="box")
-    with pytest.raises(ValueError, match=r"function must return a loss for every element, shape \(1, 2, 2, 1\), but it returned shape"):
+    with pytest.raises(ValueError, match=r"function must return a loss for every element, shape \(.+, 1\), but it returned shape"):
         forgot_to_add_up.diversity(random_candidates([2]), [0], torch.ones(2))
 
 

@@ -39,7 +39,7 @@ Maps.network = type("Network", (), {"channels": 3})
 class Fixed(ObjectBoxPrior):
     def __init__(self, box, strength):
         super().__init__(strength)
-        self.where = torch.tensor(box)
+        self.where = torch.tensor(box, device="cpu")  # where images are read
 
     def box(self, image):
         return self.where
@@ -69,7 +69,7 @@ def test_a_product_adds_weights_and_joins_boxes_and_columns():
     one, other = Fixed([0.0, 0.0, 20.0, 30.0], 2.0), Fixed([10.0, 5.0, 60.0, 40.0], 5.0)
     both, image = ProductPrior(one, other), Image.new("RGB", (64, 48))
     assert torch.allclose(both(image, BOXES), one(image, BOXES) + other(image, BOXES))
-    assert torch.equal(both.boxes(image), BOXES[:2])
+    assert torch.equal(both.boxes(image), BOXES[:2].cpu())
     assert torch.allclose(both.columns(image, BOXES), box_iou(BOXES, BOXES[:2]))
 
 
@@ -131,7 +131,7 @@ def test_saliency_finds_what_stands_out():
     y, x = np.mgrid[:160, :240]
     disc = (x - 90) ** 2 + (y - 80) ** 2 < 45**2
     image = Image.fromarray(np.where(disc[..., None], [200, 40, 30], [120, 160, 120]).astype(np.uint8))
-    assert float(box_iou(prior.box(image)[None], torch.tensor([[45.0, 35.0, 136.0, 126.0]]))) > 0.7
+    assert float(box_iou(prior.box(image)[None], torch.tensor([[45.0, 35.0, 136.0, 126.0]], device="cpu"))) > 0.7
     assert prior.digest == hashlib.sha256(packaged_model().read_bytes()).hexdigest()
 
 

@@ -132,13 +132,13 @@ def test_eager_is_refused_for_solvers_without_planes():
 
 
 @kinds
-def test_it_does_not_end_at_w_0_because_that_solves_the_first_problem(kind):
+def test_it_does_not_end_at_w_0_because_that_solves_the_first_problem(kind, device):
     """The best window of a sequence without a motif beats a random one with it, so that the first (14) is solved by w = 0."""
     found, C = planted_motifs(per_class=200, length=40, order=0), 30.0
-    c = found.candidates()
-    hinge = StructuredHinge(c, found.y, found.psi, C)
-    losses = ExpectedLoss(LabelLoss(), c, found.y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31, device=c.device))
-    rows = c.offsets + torch.where(found.y == 1, torch.randint(31, (400,), generator=torch.Generator().manual_seed(0), device=c.device), 0)
+    c, y = found.candidates().to(device), found.y.to(device)
+    hinge = StructuredHinge(c, y, found.psi, C)
+    losses = ExpectedLoss(LabelLoss(), c, y, 2).expected_loss(torch.full((c.n_candidates,), 1 / 31))
+    rows = c.offsets + torch.where(y == 1, torch.randint(31, (400,), generator=torch.Generator().manual_seed(0)), 0)
     first = convex_solver(hinge, kind[0]).solve(losses, ImputedLatents(hinge, rows=rows), hinge.origin(), 0.01)
     assert first.value == pytest.approx(C)
     assert first.beyond is not None

@@ -73,7 +73,8 @@ class NSlack(ConvexSolver):
         self._asked: tuple[object, ...] | None = None  # which (14) the tables belong to
         self._C = hinge.C  # that the weights belong to
         c = hinge.candidates
-        self._starts, self._counts, self._y, self._known = (t.cpu().numpy() for t in (c.offsets, c.counts, hinge.y, hinge.known))
+        self._starts, self._counts, self._known = (t.cpu().numpy() for t in (c.offsets, c.counts, hinge.known))
+        self._y = hinge.y_on_host
 
     @property
     def started(self) -> bool:
@@ -109,6 +110,7 @@ class NSlack(ConvexSolver):
         asked = expected_loss, latents, self.hinge.C, self.hinge.weight
         if self._asked is not None and all(a is b for a, b in zip(asked, self._asked, strict=True)):
             return
+        same_losses = self._asked is not None and self._asked[0] is expected_loss
         self._asked = asked
         if self._planes is None:
             self._planes = self._first_planes(latents)
@@ -116,9 +118,10 @@ class NSlack(ConvexSolver):
             old, new = self.latents.rows_on_host, latents.rows_on_host
             assert new is not None
             self._planes.move(np.full(len(self._counts), MIXTURE) if old is None else old, new)
+        if not same_losses:
+            self.losses = expected_loss.detach().cpu().numpy()
         self.latents, self.expected_loss = latents, expected_loss
-        self.losses = expected_loss.detach().cpu().numpy()
-        self.total = self.hinge.C / distributed.n_samples(self.hinge.candidates) * self.hinge.weights.cpu().numpy()
+        self.total = self.hinge.C / distributed.n_samples(self.hinge.candidates) * self.hinge.weights_on_host
         p = self._planes
         p.loss[:] = self._look_up(self.losses, expected_loss)
         p.rescale(self.total)
@@ -126,7 +129,7 @@ class NSlack(ConvexSolver):
         if self.hinge.C > self._C:
             self._shorten(self._C / self.hinge.C)
         self._C = self.hinge.C
-        worst = distributed.highest(self.hinge.candidates, float(expected_loss.max()))
+        worst = distributed.highest(self.hinge.candidates, float(self.losses.max()))
         self.unseen = min(self.unseen, float(self._summed(self.total.sum())[0]) * worst)
 
     def _shorten(self, least: float) -> None:
@@ -134,10 +137,9 @@ class NSlack(ConvexSolver):
 
         The rest of each sample's weight goes to h*, of loss l_i*: the dual is s Σ α_ip l_ip + (1 − s) Σ C/n l_i* − ½ s² ‖w‖².
         """
-        p, rows = self.planes, self.latents.rows
-        if rows is None:
+        p, packed, samples = self.planes, self.latents.rows_on_host, np.arange(len(self._counts))
+        if packed is None:
             return
-        packed, samples = rows.cpu().numpy(), np.arange(len(self._counts))
         gain = self._summed((p.alpha * p.loss)[p.used].sum() - self.total @ self.losses[packed, self._y])
         best = float(gain[0]) / max(float(self.w @ self.w), 1e-300)
         if best >= 1:
@@ -162,14 +164,14 @@ class NSlack(ConvexSolver):
 
     def _first_planes(self, latents: ImputedLatents) -> Planes:
         """h* of each sample, and the same h under every other class: known before any pass."""
-        planes, hinge = Planes(self.hinge), self.hinge
-        n, y = len(self._counts), hinge.y.cpu().numpy()
-        if latents.rows is None:
+        planes, hinge, imputed = Planes(self.hinge), self.hinge, latents.rows_on_host
+        n, y = len(self._counts), self._y
+        if latents.rows is None or imputed is None:
             self.mixture = latents
             planes.add_mixture(np.arange(n), latents)
             return planes
         own_first = np.argsort(np.arange(hinge.n_classes) != y[:, None], axis=1, kind="stable")[:, : MOST_NEW + 1]
-        rows = np.broadcast_to(latents.rows.cpu().numpy()[:, None], own_first.shape)
+        rows = np.broadcast_to(imputed[:, None], own_first.shape)
         exists = hinge.has(latents.rows).cpu().numpy()[np.arange(n)[:, None], own_first]
         planes.add(exists.nonzero()[0], rows[exists], own_first[exists])
         return planes

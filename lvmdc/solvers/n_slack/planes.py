@@ -32,7 +32,7 @@ class PlaneVectors:
         candidates = hinge.candidates
         empty, _ = hinge.joint.vectors(candidates, hinge.y[:0], hinge.y[:0])
         self.length, self.n_blocks = empty.shape[1], hinge.size // max(1, empty.shape[1])
-        self.dtype = empty.cpu().numpy().dtype  # that sums are taken in
+        self.dtype = torch.empty(0, dtype=empty.dtype).numpy().dtype  # that sums are taken in
         self._stored = hinge.joint.stored_vectors(candidates)
         stored = self._stored
         self.shared = stored is not None and stored.device.type == "cpu" and stored.dtype in NUMPY and not is_mapped(stored)
@@ -199,7 +199,7 @@ class Planes:
         if self._room(len(samples)) < len(samples):
             raise ValueError(self.store.message(len(samples)))
         slots = self.store.keep(vectors[torch.from_numpy(samples)])
-        self._place(samples, np.full(len(samples), MIXTURE), self.hinge.y.cpu().numpy()[samples], slots, blocks.numpy()[samples])
+        self._place(samples, np.full(len(samples), MIXTURE), self.hinge.y_on_host[samples], slots, blocks.numpy()[samples])
 
     def _place(self, samples: np.ndarray, rows: np.ndarray, classes: np.ndarray, slots: np.ndarray, blocks: np.ndarray) -> None:
         places = self.count[samples] + _rank(samples)
@@ -232,7 +232,7 @@ class Planes:
 
     def move(self, old: np.ndarray, new: np.ndarray) -> None:
         """The weight of each sample's plane (y_i, old) goes to its plane (y_i, new), which is added where there is none."""
-        y = self.hinge.y.cpu().numpy()
+        y = self.hinge.y_on_host
         moved = np.flatnonzero(old != new)
         place = self.find(old, y)
         moved = moved[place[moved] >= 0]
@@ -258,7 +258,8 @@ class Planes:
             out = (self.hinge.C * (distributed.first_row(c) == 0)) * latents.mean_on_host.reshape(shape)
         else:  # the same sum, without a copy of the rows in float64
             out, column = np.zeros(shape), np.s_[:, None]
-            rows, y = latents.rows.cpu().numpy(), self.hinge.y.cpu().numpy()
+            rows, y = latents.rows_on_host, self.hinge.y_on_host
+            assert rows is not None
             kernels.subtract_sum(self.vectors, rows[column], y[column], -total[column], np.ones_like(rows), out)
         kernels.subtract_sum(self.vectors, self.vec, self.blk, self.alpha, self.count, out)
         return distributed.total(c, torch.from_numpy(out.ravel())).numpy()

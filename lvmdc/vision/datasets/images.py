@@ -164,7 +164,7 @@ class ImageSet:
 
     def subset(self, index: ArrayLike) -> ImageSet:
         """The images `index` (integers or a mask), in that order, of the same classes."""
-        chosen = as_tensor(index).reshape(-1)
+        chosen = as_tensor(index).reshape(-1).cpu()
         if chosen.dtype == torch.bool:
             check_length("the mask", len(chosen), len(self))
             chosen = chosen.nonzero().flatten()

@@ -117,6 +117,7 @@ class CNN(Features):
 
     @torch.inference_mode()
     def describe(self, image: Image.Image, boxes: Tensor) -> Tensor:
+        boxes = boxes.to(self.device)
         corners = pixel_corners(image, boxes)
         # A grid of means is `grid` times as long as one mean.
         scale = self.scale if self.normalise is not None else self.scale / self.grid
@@ -152,7 +153,7 @@ class CNN(Features):
     def _of_regions(self, image: Image.Image, found: Tensor, boxes: Tensor) -> Tensor:
         """(m, n): means of the image's map over boxes in pixels of the image."""
         height, width = (self.network.stride * side for side in found.shape[1:])
-        places = boxes.to(self.device, torch.float32) * torch.tensor([width / image.width, height / image.height] * 2, device=self.device)
+        places = boxes.to(torch.float32) * torch.tensor([width / image.width, height / image.height] * 2, device=self.device)
         return roi_pool(found[None], [places], self.grid, self.network.stride)
 
     def _map(self, images: list[Image.Image]) -> Tensor:

@@ -26,6 +26,8 @@ def matches(found: LabelledBoxes, truth: LabelledBoxes, iou: float = 0.5) -> tup
     """
     if found.score is None:
         raise ValueError("found must have scores, but found.score is None")
+    found, truth = found.to("cpu"), truth.to("cpu")
+    assert found.score is not None
     best = torch.full((len(found),), -1)  # the true box that each overlaps most, and enough
     for i in truth.image.unique().tolist():
         own, right = (found.image == i).nonzero().flatten(), (truth.image == i).nonzero().flatten()
@@ -108,6 +110,7 @@ def corloc_by_class(found: LabelledBoxes, truth: LabelledBoxes, n_classes: int, 
     """
     if found.score is None:
         raise ValueError("found must have scores, but found.score is None")
+    found, truth = found.to("cpu"), truth.to("cpu")
     values = torch.full((n_classes,), torch.nan, dtype=torch.float64)
     easy = truth[~truth.difficult]
     for k in range(n_classes):
@@ -160,6 +163,7 @@ def coco_average_precision(found: LabelledBoxes, truth: LabelledBoxes, n_images:
     except ModuleNotFoundError:
         raise ModuleNotFoundError("COCO's average precision needs pycocotools: pip install 'lvmdc[coco]'") from None
     metric.warn_on_many_detections = False  # COCO counts the best hundred of an image
+    found, truth = found.to("cpu"), truth.to("cpu")
     for i in range(n_images):
         guess, right = found.of_image(i), truth.of_image(i)
         assert guess.score is not None

@@ -31,8 +31,8 @@ def test_the_objects_of_new_images_are_found_and_probable(fitted):
     candidates, labels, y, h = problem(seed=1)
     found = fitted.locate(candidates, labels)
     order = found.image.argsort()
-    assert torch.equal(found.label[order], y.cpu())
-    assert float((found.box[order, 0] == 4.0 * h.cpu()).double().mean()) > 0.9
+    assert torch.equal(found.label[order], y)
+    assert float((found.box[order, 0] == 4.0 * h).double().mean()) > 0.9
     best = fitted.predict(candidates)
     first = [int(best.of_image(i).label[best.of_image(i).score.argmax()]) for i in range(len(y))]
     assert np.mean(np.array(first) == y.numpy()) > 0.9

@@ -29,6 +29,12 @@ def test_corloc_takes_the_best_box_of_every_image_that_shows_the_class():
     assert 0.1 < float(values.mean()) < 0.9
 
 
+def test_boxes_found_on_a_device_are_compared_with_true_ones_on_the_cpu(device):
+    found, truth = random_scenes()
+    for measure in (metrics.corloc_by_class, metrics.average_precision):
+        assert torch.equal(measure(found.to(device), truth.to("cpu"), 3), measure(found.to("cpu"), truth.to("cpu"), 3))
+
+
 def test_a_class_that_no_image_shows_has_no_corloc():
     truth = LabelledBoxes([0], [0], [[0, 0, 2, 2]], difficult=[True])
     assert metrics.corloc_by_class(LabelledBoxes([0], [0], [[0, 0, 2, 2]], score=[1.0]), truth, 1).isnan().all()
