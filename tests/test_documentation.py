@@ -13,7 +13,7 @@ from lvmdc.cli import COMMANDS, COMPOSED
 from lvmdc.cli import config as resolvers
 from lvmdc.cli.config import CONFIGS
 from lvmdc.cli.options import RECIPES, configuration_page, read_part
-from lvmdc.cli.reproduce import quoted
+from lvmdc.cli.reproduce import ALL, quoted
 from lvmdc.lightning.renamed import renamed_words
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,10 +50,12 @@ def compose_as_typed(command, words):
         return
     overrides = [word for word in renamed_words(words) if "=" in word and word.split("=")[0] != "hydra/launcher"]
     sweep = [word.split(",")[0] if "-m" in words else word for word in overrides]
+    figures = ALL if "figure=all" in sweep else [None]  # each of which is composed
     resolvers.register()
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        compose(COMPOSED[command], overrides=quoted(sweep))
+        for figure in figures:
+            compose(COMPOSED[command], overrides=quoted([f"figure={figure}" if word == "figure=all" else word for word in sweep]))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
