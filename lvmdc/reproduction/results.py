@@ -261,8 +261,8 @@ def summary_table(summaries: Sequence[Summary], prior: str | None = None) -> Tab
     columns = {
         "loss": [TITLES.get(s.loss, s.loss) for s in summaries],
         "method": [s.method for s in summaries],
-        "start": ["true h" if s.known_h else _start(s.reported) for s in summaries],
-        "prior": [MISSING if prior is None or s.known_h else _prior(s.reported, prior) for s in summaries],
+        "start": [start_text(s) for s in summaries],
+        "prior": [prior_text(s, prior) for s in summaries],
         "chosen on validation": [percent(s.validated, "loss") for s in summaries],
         "at, by fold": [_points(s.validated, [n for n in s.searched if n not in ("init", STRENGTH)]) for s in summaries],
         "spread": [MISSING if s.spread is None else f"{100 * s.spread:.2f}" for s in summaries],
@@ -279,10 +279,15 @@ def summary_table(summaries: Sequence[Summary], prior: str | None = None) -> Tab
     return Table(list(shown), [list(row) for row in zip(*shown.values(), strict=True)], [name not in text for name in shown])
 
 
-def _start(runs: pd.DataFrame | None) -> str:
-    """Where h started, and in how many folds where validation chose differently."""
-    if runs is None or "init" not in runs or runs["init"].isna().all():
-        return MISSING
+def start_text(summary: Summary) -> str:
+    """Where h started, and in how many folds where validation chose differently.
+
+    >>> start_text(Summary("Supervised", "zero_one", None, None, known_h=True))
+    'true h'
+    """
+    runs = summary.reported
+    if summary.known_h or runs is None or "init" not in runs or runs["init"].isna().all():
+        return "true h" if summary.known_h else MISSING
     counts = runs["init"].value_counts(sort=False)
     if len(counts) > 1:
         return ", ".join(f"{value} {count}" for value, count in counts.items())
@@ -290,10 +295,17 @@ def _start(runs: pd.DataFrame | None) -> str:
     return f"{counts.index[0]}, best of {several:.0f}" if several > 1 else str(counts.index[0])
 
 
-def _prior(runs: pd.DataFrame | None, name: str) -> str:
-    """The prior, and in how many folds validation chose it."""
-    if runs is None or STRENGTH not in runs or runs[STRENGTH].isna().all():
-        return MISSING if runs is None else name
+def prior_text(summary: Summary, name: str | None) -> str:
+    """The prior, and in how many folds validation chose it; `name` is that of the figure's prior, None: there is none.
+
+    >>> prior_text(Summary("LSVM", "zero_one", None, None), None)
+    '–'
+    """
+    runs = summary.reported
+    if name is None or summary.known_h or runs is None:
+        return MISSING
+    if STRENGTH not in runs or runs[STRENGTH].isna().all():
+        return name
     used = int((runs[STRENGTH] > 0).sum())
     return name if used == len(runs) else "none" if used == 0 else f"{name} {used}, none {len(runs) - used}"
 

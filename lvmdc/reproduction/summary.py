@@ -14,7 +14,7 @@ from lvmdc.reporting import Table
 from lvmdc.reporting.figures import save_figure, style
 from lvmdc.reporting.table import MISSING
 from lvmdc.reproduction.report import STYLES, Report, draw_figure
-from lvmdc.reproduction.results import TITLES, PairedTest, p_value, paired_test
+from lvmdc.reproduction.results import TITLES, PairedTest, p_value, paired_test, prior_text, start_text
 from lvmdc.storage.files import read_json, read_text, write_atomically
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def facts(report: Report) -> dict[str, Any]:
         runs = s.reported
         calibration = report.calibration(s)
         cell: dict[str, Any] = {"loss": s.loss, "method": s.method, "known_h": s.known_h, "paper": s.paper, "spread": s.spread}
+        cell |= {"start": start_text(s), "prior": prior_text(s, report.prior)}
         cell |= {"test": [] if runs is None else runs["loss"].tolist(), "best": [] if s.best is None else s.best["loss"].tolist()}
         if calibration is not None:
             cell["calibration"] = {"bins": calibration.bins, "error": calibration.error, "of_truth": calibration.of_truth}
@@ -93,12 +94,13 @@ def section(found: Sequence[Facts], drawn: set[str]) -> str:
     if "curves" in drawn:
         parts.append(
             "Test loss over C, where the paper has figures 1 and 2; stars are the paper's values. Faint lines: the same method from the"
-            " paper's random starts.\n\n![Test loss over C](results/curves.png)"
+            " centre or from the paper's random starts.\n\n![Test loss over C](results/curves.png)"
         )
     parts += ["## What is significant", significance_table(found).markdown()]
     if "calibration" in drawn:
         parts += ["## How far P_θ can be believed", calibration_table(found).markdown(), "![Reliability](results/calibration.png)"]
     parts += ["## What went in", supervision_table(found).markdown()]
+    parts += ["## Pages", "\n".join(f"- [{each['title']}](results/{each['name']}.md)" for each in found)]
     return "\n\n".join(parts)
 
 
@@ -196,15 +198,18 @@ def calibration_table(found: Sequence[Facts]) -> Table:
 
 
 def supervision_table(found: Sequence[Facts]) -> Table:
-    """Data, supervision, command and cost of each figure."""
+    """Data, supervision, start and prior of DISC as validation chose them by fold, how far rounding moves results, command and cost."""
     lines = []
     for each in found:
         used = each["about"].partition("Supervision in training: ")[2]
         spreads = [cell["spread"] for cell in each["cells"] if cell["spread"] is not None]
         spread = f"{100 * np.mean(spreads):.2f}, at most {100 * max(spreads):.2f}" if spreads else MISSING
         cost = f"{each['runs']} runs, {each['cpu_seconds'] / 60:.0f} min"
-        lines.append([each["title"], used.rstrip("."), each["prior"] or "none", spread, each["command"], cost, each["measured"]])
-    heads = ["data", "supervision", "prior", "spread, points", "command", "CPU time", "measured"]
+        own = [cell for cell in each["cells"] if cell["method"] == each["compare"]]
+        starts, priors = ("; ".join(f"{TITLES.get(cell['loss'], cell['loss'])}: {cell[k]}" for cell in own) for k in ("start", "prior"))
+        chosen = [starts, "none" if each["prior"] is None else priors]
+        lines.append([each["title"], used.rstrip("."), *chosen, spread, each["command"], cost, each["measured"]])
+    heads = ["data", "supervision", "start", "prior", "spread, points", "command", "CPU time", "measured"]
     return Table(heads, lines, [False] * len(heads))
 
 
