@@ -73,10 +73,8 @@ def test_broken_markers_are_refused_and_nothing_is_written(text, tmp_path):
 
 def facts_of(losses, known=("Supervised",)):
     """Made-up facts of a figure: method → test losses by fold."""
-    cells = [
-        {"loss": "overlap", "method": m, "known_h": m in known, "test": v, "best": v, "paper": None, "spread": None, "start": "likelihood", "prior": "none"}
-        for m, v in losses.items()
-    ]
+    same = {"loss": "overlap", "paper": None, "spread": None, "start": "likelihood", "prior": "none"}
+    cells = [same | {"method": m, "known_h": m in known, "test": v, "best": v} for m, v in losses.items()]
     own = {"name": "made_up", "title": "Made up", "about": "", "command": "", "measured": "", "prior": None, "runs": 1, "cpu_seconds": 1.0}
     return own | {"compare": "DISC", "folds": 2, "shared": 0.4, "paper": {}, "cells": cells, "curves": {}}
 
