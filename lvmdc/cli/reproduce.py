@@ -22,7 +22,7 @@ from lvmdc.cli.report import supervision
 from lvmdc.lightning.data import FRACTION, LatentDataModule
 from lvmdc.reporting.record import write_record
 from lvmdc.reproduction.problem import Problem
-from lvmdc.reproduction.protocol import Method, Protocol, Run, check_divisions, describe_plan, noisy, plan_runs
+from lvmdc.reproduction.protocol import Division, Method, Protocol, Run, check_divisions, describe_plan, noisy, plan_runs
 from lvmdc.reproduction.report import Report
 from lvmdc.reproduction.results import Paper
 from lvmdc.reproduction.runner import Store, code_digest, do_runs
@@ -63,7 +63,9 @@ def reproduce(cfg: DictConfig, bar: tqdm | None = None) -> Report:
     results = [(run, store.read(run)) for run in runs]
     prior = None if problems[0].candidates.prior is None else data[0].prior
     report = Report(cfg.name, cfg.title, about, command(sys.argv[1:]), protocol, paper, results, compare, against)
-    report = replace(report, prior=None if prior is None else prior.name)
+    train, test = Division(0, protocol.fraction, protocol.split_seed).parts(problems[0].y, problems[0].groups, problems[0].published)
+    share, published = len(test) / (len(train) + len(test)), problems[0].published is not None
+    report = replace(report, test_share=share, published=published, prior=None if prior is None else prior.name)
     again = noisy(report.reported, cfg.noise)
     if again:
         log.info("%d runs with noise in the last digit of the features, for the spread of what is reported", len(again))
@@ -171,6 +173,8 @@ def main(words: Sequence[str] | None = None) -> None:
 def every_figure(words: Sequence[str]) -> None:
     """All figures of docs/RESULTS.md, one after the other, under one progress bar; an error in one is shown when the others are done."""
     typed, plans, failed = sys.argv, dict[str, int](), list[str]()
+    if own := [word for word in words if word.startswith(("out=", "name="))]:
+        raise RunsFailed(f"figure=all has a folder for each figure, so that {own[0]} cannot be given: use paths.log_dir=")
 
     def with_words(figure: str, work: Any) -> None:
         own = quoted([f"figure={figure}", *words])
@@ -193,8 +197,8 @@ def every_figure(words: Sequence[str]) -> None:
             bar.set_description(f"figure={figure}")
             try:
                 with_words(figure, lambda cfg: reproduce(cfg, bar))
-            except RunsFailed as error:
-                failed.append(f"figure={figure}: {error}")
+            except (Exception, SystemExit) as error:
+                failed.append(f"figure={figure}: {str(error).removeprefix('error: ')}")
     if failed:
         raise RunsFailed("\n".join(failed))
 
@@ -205,20 +209,25 @@ def read_protocol(cfg: DictConfig) -> Protocol:
     >>> lsvm = {"learner": "lvmdc.LSVM", "grid": {"C": []}}
     >>> cfg = {"methods": {"LSVM": lsvm}, "losses": {"label": {"_target_": "lvmdc.LabelLoss"}}, "settings": {"tol": 0.001}}
     >>> cfg |= {"data": {"fraction": 0.6, "split_seed": 0}, "folds": 5, "seed": 0, "validation": {"folds": 1, "fraction": 0.75}}
-    >>> cfg |= {"search": {}, "by_fold": {}}
+    >>> cfg |= {"search": {}}
     >>> read_protocol(OmegaConf.create(cfg))
     Traceback (most recent call last):
     ValueError: methods.LSVM.grid.C must be a list of at least one value, but it is []
     """
-    names = ("data", "methods", "losses", "settings", "search", "validation", "folds", "by_fold", "seed")
+    names = ("data", "methods", "losses", "settings", "search", "validation", "folds", "seed")
     plain: dict[str, Any] = {name: _plain(cfg, name) for name in names}
     for name, value, unset in (
         ("data.fold", plain["data"].get("fold", 0), 0),
         ("data.val_fraction", plain["data"].get("val_fraction", 0), 0),
+        ("data.split", plain["data"].get("split"), None),
+        ("data.kernel_map", plain["data"].get("kernel_map") or None, None),
+        ("data.known_boxes", plain["data"].get("known_boxes"), None),
+        ("data.prior_strength", plain["data"].get("prior_strength", 1), 1),
     ):
         if value != unset:
             raise ValueError(
-                f"{name} must be left at {unset}, but it is {value}: a figure runs all of its folds, see folds= and validation="
+                f"{name} must be left at {unset}, but it is {value}: a figure divides its data itself and chooses settings by its grid; see"
+                " folds=, validation= and search="
             )
     methods = []
     for name, part in plain["methods"].items():
@@ -245,7 +254,6 @@ def read_protocol(cfg: DictConfig) -> Protocol:
         validation["folds"],
         validation["fraction"],
         inner_settings,
-        any(name.endswith(".seed") for name in plain["by_fold"]),
     )
     protocol.check()
     return protocol

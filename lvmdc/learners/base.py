@@ -61,7 +61,7 @@ class LatentLearner(Estimator, ABC):
 
     # What a learner says of itself to those that run it.
     uses_known_h = False  # needs the h of every training sample
-    uses_loss = True  # learns from the loss, which otherwise only measures
+    uses_loss = True  # learns from all of the loss; otherwise at most from its `class_cost`, and the rest only measures
     supports_ranks = False  # learns from a set that is divided over the ranks of torch.distributed
     supports_batches = False  # its objective (11) has steps on mini-batches
     has_theta = False  # P_θ is a model, `model_`, that `begin_theta` makes

@@ -58,6 +58,8 @@ class Problem:
         """The problem of images whose true boxes are known."""
         if images.boxes is None:
             raise ValueError("data.images must have ground-truth boxes to measure by, but they have none")
+        if images.division is not None:
+            raise ValueError("data.images must come undivided, since a figure divides them by class, but they have a published division")
         h = true_candidate(candidates, images.boxes)[0]
         return cls(candidates, images.y, h, images.boxes, images.groups)
 

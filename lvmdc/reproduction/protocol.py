@@ -249,7 +249,6 @@ class Protocol:
         inner_folds: divisions of each training part by which hyperparameters are chosen; 0 for none.
         inner_fraction: how much of every class of the training part trains in these.
         inner_settings: arguments that differ in these, such as fewer starts.
-        independent: whether each fold has data of its own, so that folds share no samples.
 
     >>> methods = [Method("LSVM", "lvmdc.LSVM", {}, {"C": [1, 10]})]
     >>> Protocol(methods, {"zero_one": {"_target_": "lvmdc.ZeroOneLoss"}}).check()
@@ -267,12 +266,6 @@ class Protocol:
     inner_folds: int = 3
     inner_fraction: float = 0.75
     inner_settings: Mapping[str, Plain] = field(default_factory=dict)
-    independent: bool = False
-
-    @property
-    def shared(self) -> float:
-        """The share of the samples that test in a fold, if folds share samples: what the corrected test needs; 0: they share none."""
-        return 0.0 if self.independent else 1 - self.fraction
 
     def check(self) -> None:
         """Refuse what cannot be run, in one sentence, before any work."""

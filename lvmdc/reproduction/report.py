@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-import platform
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
-from joblib import cpu_count
 from PIL import Image
 
 from lvmdc.reporting import Table, contact_sheet, draw_detection
@@ -65,6 +62,8 @@ class Report:
         results: every planned run with its result, None where it is not done.
         compare: the method that is tested against the others, and
         against: those.
+        test_share: of the samples that are learned from or tested on, those of the test part.
+        published: whether the division is a published one.
         prior: the name of the prior of h; None: there is none.
         noise: runs that differ from `reported` in the last digit of the features alone.
     """
@@ -78,6 +77,8 @@ class Report:
     results: Sequence[tuple[Run, dict[str, Any] | None]]
     compare: str | None
     against: Sequence[str]
+    test_share: float = 0.4
+    published: bool = False
     prior: str | None = None
     noise: Sequence[tuple[Run, dict[str, Any] | None]] = ()
 
@@ -92,24 +93,28 @@ class Report:
         return summarise(self.protocol, self.runs, self.paper, runs_frame(self.noise))
 
     @cached_property
-    def by_key(self) -> dict[str, tuple[Run, dict[str, Any] | None]]:
-        """Every run with its result."""
-        return {run.key: (run, result) for run, result in self.results}
+    def by_method(self) -> dict[tuple[str, str], tuple[Run, dict[str, Any] | None]]:
+        """Every run with its result, by method and key: methods may share runs."""
+        return {(run.method, run.key): (run, result) for run, result in self.results}
+
+    def _reported(self, summary: Summary) -> list[tuple[Run, dict[str, Any] | None]]:
+        return [] if summary.reported is None else [self.by_method[summary.method, key] for key in summary.reported["key"]]
 
     @property
     def reported(self) -> list[Run]:
         """The runs whose losses the table reports, one for each method, loss and fold."""
-        return [self.by_key[key][0] for s in self.summaries if s.reported is not None for key in s.reported["key"]]
+        return [run for summary in self.summaries for run, _ in self._reported(summary)]
 
     def calibration(self, summary: Summary) -> Calibration | None:
-        """How far the P_θ of a method can be believed, over the test samples of all folds; None where it is all on one h."""
-        results = [] if summary.reported is None else [self.by_key[key][1] for key in summary.reported["key"]]
-        return calibrate([result["posterior"] for result in results if result is not None and "posterior" in result])
+        """How far the P_θ of a method can be believed, over the test samples of all folds; None where it is all on one h in a fold."""
+        results = [result for _, result in self._reported(summary)]
+        found = [result["posterior"] for result in results if result is not None and "posterior" in result]
+        return calibrate(found) if len(found) == len(results) else None
 
     def tables(self) -> list[Table]:
         """The results and, where methods are compared, the paired tests."""
         compared = self.compare is not None and self.against
-        tests = [comparison_table(self.summaries, str(self.compare), self.against, self.protocol.shared)] if compared else []
+        tests = [comparison_table(self.summaries, str(self.compare), self.against, self.test_share)] if compared else []
         return [summary_table(self.summaries, self.prior), *tests]
 
     def write(self, folder: Path) -> None:
@@ -134,7 +139,7 @@ class Report:
         for summary in self.summaries:
             if summary.best is None or summary.method not in methods:
                 continue
-            run, result = self.by_key[summary.best["key"].iloc[0]]
+            run, result = self.by_method[summary.method, summary.best["key"].iloc[0]]
             if result is not None and "predictions" in result:
                 if _fits(result["predictions"], run, problem, len(images.classes)):
                     shown[summary.loss][summary.method] = (run, result["predictions"])
@@ -152,30 +157,31 @@ class Report:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of all runs."""
-        return sum(result["measures"].get("cpu_seconds", 0.0) for _, result in [*self.results, *self.noise] if result is not None)
+        """Of all runs; one that methods share counts once."""
+        found = {run.key: result["measures"] for run, result in [*self.results, *self.noise] if result is not None}
+        return sum(measures.get("cpu_seconds", 0.0) for measures in found.values())
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs there are; one that methods share counts once."""
+        return len({run.key for run, _ in [*self.results, *self.noise]})
 
     def remarks(self) -> list[str]:
         """The notes of the protocol, and what must be known of these runs."""
         done = [result for _, result in self.results if result is not None]
         missing = len(self.results) - len(done)
         unfinished = sum(not result.get("converged", False) for result in done)
-        found = [self.about, *notes(self.protocol)]
+        found = [self.about, *notes(self.protocol, self.test_share, self.published)]
         if unfinished:
             found.append(f"{unfinished} of {len(done)} runs stopped at max_iter before they converged; runs.csv lists them.")
         if missing:
             found.append(f"{missing} of {len(self.results)} runs are not done; points without all folds are left out.")
-        found.append(
-            f"{len(self.results) + len(self.noise)} runs, {timedelta(seconds=round(self.cpu_seconds))} of CPU time. {self.measured()}."
-        )
+        found.append(f"{self.n_runs} runs, {timedelta(seconds=round(self.cpu_seconds))} of CPU time. {self.measured()}.")
         return found
 
     def measured(self) -> str:
-        """When, with which version and on what machine it was measured."""
-        processor = platform.processor() or platform.machine()
-        return (
-            f"{date.today()}, lvmdc {version('lvmdc')}, torch {torch.__version__}, {cpu_count()} cores ({platform.system()}, {processor})"
-        )
+        """When, with which versions and on what machine the runs were made."""
+        return "; ".join(sorted({result["made"] for _, result in [*self.results, *self.noise] if result is not None and "made" in result}))
 
     def page(self) -> str:
         """The figure's page of the documentation."""

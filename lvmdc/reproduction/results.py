@@ -310,8 +310,8 @@ def prior_text(summary: Summary, name: str | None) -> str:
     return name if used == len(runs) else "none" if used == 0 else f"{name} {used}, none {len(runs) - used}"
 
 
-def comparison_table(summaries: Sequence[Summary], method: str, others: Sequence[str], shared: float) -> Table:
-    """Paired tests of a method against others over the folds; `shared` is the share of the samples that test, 0 if folds share none.
+def comparison_table(summaries: Sequence[Summary], method: str, others: Sequence[str], test_share: float) -> Table:
+    """Paired tests of a method against others over the folds, in which `test_share` of the samples were for the test.
 
     >>> comparison_table([], "DISC", ["LSVM"], 0.4).heads
     ['loss', 'compared', 'gap, best on test', 'p', 'p corrected', 'folds']
@@ -331,7 +331,7 @@ def comparison_table(summaries: Sequence[Summary], method: str, others: Sequence
                 if a is None or b is None:
                     row += [MISSING] * 3
                 else:
-                    test = paired_test(a["loss"].to_numpy(float), b["loss"].to_numpy(float), shared)
+                    test = paired_test(a["loss"].to_numpy(float), b["loss"].to_numpy(float), test_share)
                     row += [_gap(test), p_value(test.p), p_value(test.corrected)]
                     folds = str(test.n)
             cells.append([*row, folds])
@@ -369,17 +369,17 @@ def _points(runs: pd.DataFrame | None, names: Sequence[str]) -> str:
     return MISSING if runs is None else "; ".join(f"{name} = {', '.join(map(_short, runs[name].tolist()))}" for name in names)
 
 
-def notes(protocol: Protocol) -> list[str]:
+def notes(protocol: Protocol, test_share: float = 0.4, published: bool = False) -> list[str]:
     """What the numbers of a protocol are and are not, in sentences for below the tables.
 
     >>> notes(Protocol([], {}, folds=2))[0].partition(":")[0]
     'Test loss in percent, mean ± standard deviation over 2 folds'
     """
-    train, test = round(100 * protocol.fraction), round(100 * (1 - protocol.fraction))
+    train, test = round(100 * (1 - test_share)), round(100 * test_share)
+    how = "the published divisions" if published else "independent divisions by class"
     found = [
-        f"Test loss in percent, mean ± standard deviation over {protocol.folds} folds: "
-        + ("other data in each, divided by class," if protocol.independent else "independent divisions by class,")
-        + f" {train} % for training, {test} % for the test, near duplicates, where they are known, on one side.",
+        f"Test loss in percent, mean ± standard deviation over {protocol.folds} folds: {how}, {train} % for training, {test} % for the"
+        " test, near duplicates, where they are known, on one side.",
         "Best on test: the point of the grid with the lowest mean test loss, as in the paper. The test parts both select and measure, so"
         " these numbers are optimistic, for every method.",
     ]
@@ -396,11 +396,7 @@ def notes(protocol: Protocol) -> list[str]:
         "CorLoc: the share of test images whose predicted box overlaps the annotated one by at least half, whatever its class. Wrong h: the"
         " share of test samples with another h than the true one. Spread: the range of the test loss, in points, over copies of a run whose"
         " features differ in the last digit (× (1 ± 1e-6)), the mean over the folds.",
-        f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test."
-        + (
-            " The folds share no samples, so nothing is to be corrected."
-            if protocol.independent
-            else " The folds share samples, so it is optimistic; p corrected widens the variance for that (Nadeau and Bengio, 2003)."
-        ),
+        f"p: two-sided paired t-test over n = {protocol.folds} folds, the paper's test. The folds share samples, so it is optimistic;"
+        " p corrected widens the variance for that (Nadeau and Bengio, 2003).",
     ]
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import platform
 import signal
 import time
 import traceback
@@ -12,7 +13,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache, lru_cache
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -61,16 +64,12 @@ class Part:
         self._starts: dict[float, Tensor] = {}
         self._learned: tuple[str, Learned] | None = None
 
-    def samples(self, strength: float) -> Candidates:
-        """The training samples with their prior at that strength."""
-        prior = self.candidates.prior
-        return self.candidates if prior is None or strength == 1 else self.candidates.with_prior(prior if strength else None, strength)
-
     def start(self, strength: float) -> Tensor:
         """(T,): the likelihood posterior, which depends on the training samples and the prior alone."""
         if strength not in self._starts:
             unknown = torch.full_like(self.y, -1)
-            self._starts[strength] = likelihood_posterior(self.samples(strength), self.y, self.problem.joint_map(), unknown)
+            candidates = at_strength(self.candidates, strength)
+            self._starts[strength] = likelihood_posterior(candidates, self.y, self.problem.joint_map(), unknown)
         return self._starts[strength]
 
     def learn(self, run: Run, memory_budget: int | None = None) -> Learned:
@@ -81,7 +80,7 @@ class Part:
         if self._learned is not None and self._learned[0] == key:
             return replace(self._learned[1], seconds=0.0, cpu_seconds=0.0)
         shared = learner.init == "likelihood" and not learner.uses_known_h
-        candidates = self.samples(run.prior_strength)
+        candidates = at_strength(self.candidates, run.prior_strength)
         started, worked = time.perf_counter(), time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -99,6 +98,16 @@ class Part:
             classes = torch.arange(self.problem.n_classes)
             costs = run.make_loss().class_cost(classes[:, None], classes)
         return f"{run.learner} {run.settings} {run.loss_spec if costs is None else costs.tolist()}"
+
+
+def at_strength(candidates: Candidates, strength: float) -> Candidates:
+    """The candidates with their prior at that strength; 0: without it.
+
+    >>> at_strength(Candidates(torch.eye(2), [2], prior=[0.0, 1.0]), 2.0).prior
+    tensor([0., 2.])
+    """
+    prior = candidates.prior
+    return candidates if prior is None or strength == 1 else candidates.with_prior(prior if strength else None, strength)
 
 
 @dataclass(frozen=True)
@@ -148,6 +157,7 @@ def execute(run: Run, problem: Problem, memory_budget: int | None = None, part: 
     result = {"run": run.describe(), "measures": measures, "converged": converged, "warnings": messages}
     if run.inner or run.noise:
         return result
+    problem = replace(problem, candidates=at_strength(problem.candidates, run.prior_strength))  # P_θ holds with the prior it learned with
     posterior = certainty(learner, problem, part.held_out)
     result |= {} if posterior is None else {"posterior": posterior}
     drawn = run.division.fold == 0 and problem.truth is not None  # the fold that images are drawn of
@@ -243,7 +253,7 @@ class Store:
 
     def write(self, run: Run, result: dict[str, Any]) -> None:
         """Keep a result, with the state of the code that made it; an earlier failure is forgotten."""
-        kept = {"format": FORMAT, "code": code_digest()} | result
+        kept = {"format": FORMAT, "code": code_digest(), "made": made_here()} | result
         write_atomically(self.path(run), json.dumps(kept, indent=1, ensure_ascii=False).encode())
         self.failure(run).unlink(missing_ok=True)
 
@@ -277,6 +287,16 @@ def _check_result(result: Any) -> None:
         raise ValueError("converged must be true or false, and warnings a list")
 
 
+def made_here() -> str:
+    """The date, the versions and the machine of a result.
+
+    >>> made_here().startswith("20")
+    True
+    """
+    processor = platform.processor() or platform.machine()
+    return f"{date.today()}, lvmdc {version('lvmdc')}, torch {torch.__version__}, {cpu_count()} cores ({platform.system()}, {processor})"
+
+
 @cache
 def code_digest() -> str:
     """A hash of the code that decides what is learned: it shows which results other code has made.
@@ -285,8 +305,9 @@ def code_digest() -> str:
     16
     """
     package, key = Path(__file__).resolve().parents[1], hashlib.sha256()
-    learning = [package / part for part in ("losses", "distributions", "solvers", "learners", "vision/metrics")]
+    learning = [package / part for part in ("losses", "distributions", "solvers", "learners", "sequences", "vision/metrics")]
     files = [*package.glob("*.py"), *(path for folder in learning for path in folder.rglob("*.py"))]
+    files += [package / "reproduction" / name for name in ("problem.py", "protocol.py", "runner.py")]
     for path in sorted(files):
         key.update(f"{path.relative_to(package).as_posix()} ".encode() + path.read_bytes())
     return key.hexdigest()[:16]

@@ -52,9 +52,9 @@ def facts(report: Report) -> dict[str, Any]:
         "compare": report.compare,
         "prior": report.prior,
         "folds": report.protocol.folds,
-        "shared": report.protocol.shared,
+        "test_share": report.test_share,
     }
-    own |= {"runs": len(report.results) + len(report.noise), "cpu_seconds": report.cpu_seconds, "paper": report.paper}
+    own |= {"runs": report.n_runs, "cpu_seconds": report.cpu_seconds, "paper": report.paper}
     return own | {"cells": cells, "curves": curves}
 
 
@@ -154,7 +154,7 @@ def standing(found: Sequence[Facts]) -> str:
         "Test loss in percent at settings chosen on validation data, ± over the folds; ● is the lowest of those that do not know h. Of"
         f" {total} comparisons with a loss that depends on h, DISC is lowest in {first}, and lowest or within half a point of it in {near}."
     )
-    return text + (" Another system is lower in: " + "; ".join(not_lowest) + "." if not_lowest else "")
+    return text + (" Another system is lower by more than that in: " + "; ".join(not_lowest) + "." if not_lowest else "")
 
 
 def paired_tests(each: Facts, cells: Mapping[str, Facts]) -> dict[str, PairedTest]:
@@ -163,7 +163,7 @@ def paired_tests(each: Facts, cells: Mapping[str, Facts]) -> dict[str, PairedTes
     if own is None:
         return {}
     others = {name: cell for name, cell in cells.items() if name != each["compare"] and len(cell["test"]) == len(own["test"])}
-    return {name: paired_test(np.array(own["test"]), np.array(cell["test"]), each["shared"]) for name, cell in others.items()}
+    return {name: paired_test(np.array(own["test"]), np.array(cell["test"]), each["test_share"]) for name, cell in others.items()}
 
 
 def significance_table(found: Sequence[Facts]) -> Table:
@@ -175,7 +175,8 @@ def significance_table(found: Sequence[Facts]) -> Table:
             own = dict(each) | {"compare": f"{each['compare']}{suffix}"}
             for name, test in paired_tests(own, cells).items():
                 if name in (f"LSVM{suffix}", f"ILSVM{suffix}"):
-                    start = variant.strip() or "chosen on validation"
+                    from_here = cells[own["compare"]]
+                    start = from_here["start"] + (f", prior {from_here['prior']}" if each["prior"] else "")
                     verdict = "yes" if test.p is not None and test.p < SIGNIFICANT else "no"
                     gap = f"{100 * test.difference:+.1f}".replace("-", "−")
                     row = [each["title"], TITLES.get(loss, loss), start, f"DISC − {name.partition(',')[0]}", gap, p_value(test.p)]
@@ -231,7 +232,7 @@ def draw_overview(found: Sequence[Facts]) -> Figure | None:
                 if name in cells:
                     gap = 100 * (np.mean(cells[name]["test"]) - own)
                     look = {"color": COLOURS.get(name, "#777777"), "marker": MARKERS.get(name, "o")}
-                    axes.plot([gap], [place], linestyle="none", markersize=7, label=name if place == 0 else "_", **look)
+                    axes.plot([gap], [place], linestyle="none", markersize=7, label=name, **look)
         axes.set_yticks(range(len(lines)), [f"{each['title']} · {TITLES.get(loss, loss)}" for each, loss, _ in lines])
         axes.invert_yaxis()
         axes.set_xlabel("test loss less that of DISC, points (right: worse than DISC)")

@@ -8,7 +8,9 @@ import torch
 from learners.problems import LOSSES, SharedWeights, problem, random_h
 
 from lvmdc import DISC, EM, ILSVM, LSVM, Candidates, ConvergenceWarning, OverlapLoss, Supervised
-from lvmdc.segments import segment_sum
+from lvmdc.feature_maps import ClassBlocks
+from lvmdc.segments import segment_softmax
+from lvmdc.solvers.initial import likelihood_posterior
 
 KEYS = {"objective", "w_norm", "theta_norm", "slack", "diversity", "loss", "error", "entropy", "passes", "gap", "seconds", "decrease"}
 LEARNERS = [DISC, ILSVM, LSVM]
@@ -228,15 +230,14 @@ def test_a_map_of_its_own_for_phi_does_not_bring_back_what_the_class_lacks():
 @pytest.mark.parametrize("learner", [LSVM, DISC, EM])
 def test_a_start_may_be_probabilities_of_all_candidates(learner):
     p = problem(seed=3)
-    weights = torch.rand(p.candidates.n_candidates, generator=torch.Generator().manual_seed(0)).double()
-    belief = weights / segment_sum(weights, p.candidates.counts)[p.candidates.sample]
-    model = learner(C=5.0, init="given").fit(p.candidates, p.y, h_init=belief)
-    prior = learner(C=5.0, init="prior").fit(p.candidates, p.y, prior=belief.log())
-    assert model.objective_ == pytest.approx(
-        learner(C=5.0, init="given").fit(p.candidates, p.y, h_init=belief.float()).objective_, rel=1e-4
-    )
-    if learner is not EM and learner is not DISC:  # for which a prior is more than a start
-        assert model.objective_ == pytest.approx(prior.objective_, rel=1e-4)
+    posterior = likelihood_posterior(p.candidates, torch.as_tensor(p.y), ClassBlocks(3), torch.full((len(p.candidates),), -1))
+    own = learner(C=5.0, n_classes=3).fit(p.candidates, p.y)
+    given = learner(C=5.0, n_classes=3, init="given").fit(p.candidates, p.y, h_init=posterior)
+    objectives = [[row["objective"] for row in model.history_] for model in (given, own)]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-9)
+    other = segment_softmax(torch.randn(len(posterior), generator=torch.Generator().manual_seed(0)).double(), p.candidates.counts)
+    model = learner(C=5.0, n_classes=3, init="given").fit(p.candidates, p.y, h_init=other)
+    assert model.history_[0]["objective"] != own.history_[0]["objective"]
 
 
 @pytest.mark.parametrize(

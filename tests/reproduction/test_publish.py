@@ -76,7 +76,7 @@ def facts_of(losses, known=("Supervised",)):
     same = {"loss": "overlap", "paper": None, "spread": None, "start": "likelihood", "prior": "none"}
     cells = [same | {"method": m, "known_h": m in known, "test": v, "best": v} for m, v in losses.items()]
     own = {"name": "made_up", "title": "Made up", "about": "", "command": "", "measured": "", "prior": None, "runs": 1, "cpu_seconds": 1.0}
-    return own | {"compare": "DISC", "folds": 2, "shared": 0.4, "paper": {}, "cells": cells, "curves": {}}
+    return own | {"compare": "DISC", "folds": 2, "test_share": 0.4, "paper": {}, "cells": cells, "curves": {}}
 
 
 def test_the_lowest_system_that_does_not_know_h_is_marked():
@@ -99,3 +99,25 @@ def test_differences_are_those_from_the_same_start():
     assert "+" not in text.split("What is significant")[1].split("What went in")[0]
     each, _, cells = rows(found)[0]
     assert paired_tests(each, cells)["LSVM"].difference == pytest.approx(-0.15)
+
+
+def test_methods_that_share_runs_keep_their_own_rows_and_their_time_counts_once(digits):
+    methods = [
+        Method("LSVM", "lvmdc.LSVM", {"tol": 0.1, "max_iter": 5}, {"C": [0.01, 1.0]}),
+        Method("LSVM, C = 1", "lvmdc.LSVM", {"tol": 0.1, "max_iter": 5}, {"C": [1.0]}),
+    ]
+    protocol = Protocol(methods, LOSSES, folds=2, inner_folds=0)
+    plan = plan_runs(protocol, digits.key)
+    results = {run.key: execute(run, digits) for run in plan}
+    assert len(results) == 4 < len(plan) == 6
+    made = Report("a", "A", "", "", protocol, {}, [(run, results[run.key]) for run in plan], None, [])
+    assert [run.method for run in made.reported] == ["LSVM"] * 2 + ["LSVM, C = 1"] * 2
+    assert made.n_runs == 4
+    assert made.cpu_seconds == pytest.approx(sum(result["measures"]["cpu_seconds"] for result in results.values()))
+    copies = [(run, execute(run, digits)) for run in noisy(made.reported, 1)]
+    noted = dataclasses.replace(made, noise=copies)
+    for summary in noted.summaries:
+        assert len(summary.noise) == 2
+        near = [result["measures"]["loss"] for run, result in copies if run.method == summary.method]
+        expected = [abs(a - b) for a, b in zip(summary.reported["loss"], near, strict=True)]
+        assert summary.spread == pytest.approx(sum(expected) / 2)

@@ -127,7 +127,7 @@ def test_tables_hold_the_numbers_worked_out_by_hand(outcomes):
     assert [row["at, by fold"] for row in rows] == ["C = 0.1, 1", "C = 0.1, 1"]
     # Class error and CorLoc are those of the runs that validation chose.
     assert [(row["class error"], row["CorLoc"]) for row in rows] == [("35.00 ± 7.07", "30.00 ± 14.14"), ("22.50 ± 10.61", "55.00 ± 21.21")]
-    (row,) = comparison_table(summaries, "DISC", ["LSVM"], shared=0.4).cells
+    (row,) = comparison_table(summaries, "DISC", ["LSVM"], test_share=0.4).cells
     best, chosen = stats.ttest_rel([0.3, 0.5], [0.5, 0.6]).pvalue, stats.ttest_rel([0.3, 0.6], [0.8, 0.6]).pvalue
     assert row[:4] == ["0/1 loss", "DISC − LSVM", "−15.00 ± 7.07", f"{best:.3f}"]
     assert row[5:7] == ["−25.00 ± 35.36", f"{chosen:.3f}"]
@@ -199,8 +199,3 @@ def test_spread_is_the_mean_range_over_the_copies_of_each_fold(run):
     summary = summarise(protocol, runs_frame(plain), {}, runs_frame(copies))[0]
     assert summary.spread == pytest.approx(0.3)
     assert summarise(protocol, runs_frame(plain), {})[0].spread is None
-
-
-def test_folds_that_share_no_samples_need_no_correction():
-    a, b = np.array([0.5, 0.6, 0.7]), np.array([0.7, 0.7, 0.9])
-    assert paired_test(a, b, test_share=0.0).corrected == pytest.approx(paired_test(a, b).p)

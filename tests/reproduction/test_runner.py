@@ -313,3 +313,14 @@ def test_samples_that_come_divided_keep_their_division(tmp_path):
     assert (train.tolist(), test.tolist()) == (list(range(12)), list(range(12, 24)))
     assert back.joint_map().width == samples.psi.width
     assert back.key == problem.key
+
+
+@pytest.mark.parametrize("learner", ["lvmdc.DISC", "lvmdc.EM"])
+def test_p_theta_is_measured_with_the_prior_that_it_was_trained_with(learner, protocol, digits):
+    prior = 5 * torch.randn(digits.candidates.n_candidates, generator=torch.Generator().manual_seed(0))
+    known = dataclasses.replace(digits, candidates=digits.candidates.with_prior(prior))
+    run = settled(one(protocol, known, learner), init="likelihood")
+    without = execute(settled(run, prior_strength=0.0), known)
+    assert without["posterior"] == execute(run, digits)["posterior"]
+    assert without["posterior"] != execute(run, known)["posterior"]
+    assert without["predictions"]["p"] == execute(run, digits)["predictions"]["p"]
