@@ -172,9 +172,9 @@ def inline_svg(figure: Figure, tooltips: Mapping[str, str] | None = None) -> str
     return svg.replace(INK, "var(--ink)")
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write `path`.png and `path`.pdf, each replaced in one step; the same figure gives the same files."""
-    for kind in ("png", "pdf"):
+def save_figure(figure: Figure, path: str | Path, kinds: Sequence[str] = ("png", "pdf")) -> None:
+    """Write `path`.png and `path`.pdf, or other `kinds`, each replaced in one step; the same figure gives the same files."""
+    for kind in kinds:
         file = io.BytesIO()
         with style():
             figure.savefig(file, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)

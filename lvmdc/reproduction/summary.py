@@ -78,8 +78,7 @@ def write_summary(folder: str | Path) -> Path:
     charts = {"overview": draw_overview(found), "curves": draw_curves_of_paper(found), "calibration": draw_calibration(found)}
     for name, chart in charts.items():
         if chart is not None:
-            save_figure(chart, pages / name)
-            (pages / f"{name}.pdf").unlink()
+            save_figure(chart, pages / name, ["png"])
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
     drawn = {name for name, chart in charts.items() if chart is not None}
     write_atomically(path, f"{before}{BEGIN}\n{section(found, drawn)}\n{END}{after}".encode())
