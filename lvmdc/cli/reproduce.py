@@ -20,6 +20,7 @@ from lvmdc.cli import errors
 from lvmdc.cli.config import checked
 from lvmdc.cli.report import supervision
 from lvmdc.lightning.data import FRACTION, LatentDataModule
+from lvmdc.priors import ProductPrior
 from lvmdc.reporting.record import write_record
 from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.protocol import Division, Method, Protocol, Run, check_divisions, describe_plan, noisy, plan_runs
@@ -61,11 +62,12 @@ def reproduce(cfg: DictConfig, bar: tqdm | None = None) -> Report:
     names = [method.name for method in protocol.methods]
     compare, against = (cfg.compare if cfg.compare in names else None), [name for name in cfg.against if name in names]
     results = [(run, store.read(run)) for run in runs]
-    prior = None if problems[0].candidates.prior is None else data[0].prior
+    used = None if problems[0].candidates.prior is None else data[0].prior
+    prior = " × ".join(part.name for part in (used.priors if isinstance(used, ProductPrior) else [used] if used is not None else []))
     report = Report(cfg.name, cfg.title, about, command(sys.argv[1:]), protocol, paper, results, compare, against)
     train, test = Division(0, protocol.fraction, protocol.split_seed).parts(problems[0].y, problems[0].groups, problems[0].published)
     share, published = len(test) / (len(train) + len(test)), problems[0].published is not None
-    report = replace(report, test_share=share, published=published, prior=None if prior is None else prior.name)
+    report = replace(report, test_share=share, published=published, prior=prior or None)
     again = noisy(report.reported, cfg.noise)
     if again:
         log.info("%d runs with noise in the last digit of the features, for the spread of what is reported", len(again))
