@@ -103,7 +103,7 @@ class Part:
 def at_strength(candidates: Candidates, strength: float) -> Candidates:
     """The candidates with their prior at that strength; 0: without it.
 
-    >>> at_strength(Candidates(torch.eye(2), [2], prior=[0.0, 1.0]), 2.0).prior
+    >>> at_strength(Candidates(torch.eye(2), [2], prior=torch.tensor([0.0, 1.0])), 2.0).prior
     tensor([0., 2.])
     """
     prior = candidates.prior
