@@ -27,11 +27,11 @@ from lvmdc.reproduction.protocol import Division, Method, Protocol, Run, check_d
 from lvmdc.reproduction.report import Report
 from lvmdc.reproduction.results import Paper
 from lvmdc.reproduction.runner import Store, code_digest, do_runs
-from lvmdc.reproduction.summary import publish
+from lvmdc.reproduction.summary import ORDER, publish
 from lvmdc.vision.metrics import recall
 
 log = logging.getLogger(__name__)
-ALL = ("digits", "1", "1_cnn", "1_search_cnn", "2", "rotated_digits", "motif")  # figure=all: those of docs/RESULTS.md, in its order
+ALL = tuple(name.removeprefix("figure_") for name in ORDER)  # figure=all
 EMBEDDED = ("cluttered_digits", "rotated_digits", "planted_motifs", "stick_actions")
 PASSING = ("publish=", "n_jobs=", "memory=", "run=", "redo=", "out=", "paths.", "extras.", "hydra")  # words that change no result
 
@@ -291,6 +291,10 @@ def check_rest(cfg: DictConfig, protocol: Protocol) -> None:
     for name in [cfg.compare, *cfg.against]:
         if name is not None and name not in names and cfg.methods.get(name, 0) is not None:
             raise ValueError(f"compare and against must be among the methods {', '.join(names)}, but {name} is not")
+    if cfg.publish is not None and not protocol.inner_folds:
+        raise ValueError("publish needs settings that validation data chose, but validation.folds is 0")
+    if cfg.noise and cfg.joint is not None:
+        raise ValueError(f"noise must be 0 with a joint feature map, whose features may be codes of no last digit, but it is {cfg.noise}")
     for name, values in cfg.by_fold.items():
         if len(values) < protocol.folds:
             raise ValueError(f"by_fold.{name} must have a value for each of the {protocol.folds} folds, but it has {len(values)}")

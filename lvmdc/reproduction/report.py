@@ -129,7 +129,7 @@ class Report:
         """Loss → method → test loss over C; of many methods only those of the paper and the supervised bound."""
         groups = dict(list(self.runs.groupby(["loss_name", "method"])))
         names = [m.name for m in self.protocol.methods]
-        drawn = names if len(names) <= MOST_LINES else [name for name in names if name.partition(",")[0] in STYLES]
+        drawn = names if len(names) <= MOST_LINES else [name for name in names if name.partition(",")[0] in DRAWN]
         return {loss: {name: curve(groups[loss, name], self.protocol.folds) for name in drawn} for loss in self.protocol.losses}
 
     def write_examples(self, folder: Path, problem: Problem, images: ImageSet, count: int) -> None:
@@ -232,8 +232,12 @@ STYLES: dict[str, dict[str, Any]] = {
     "ILSVM": {"color": "#d55e00", "marker": "^", "linestyle": "-."},
     "DISC": {"color": "#009e73", "marker": "o", "linestyle": "-", "linewidth": 2.6, "zorder": 4},
     "Supervised": {"color": "#7a7a7a", "marker": "x", "linestyle": ":"},
+    "SPL": {"color": "#56b4e9", "marker": "v"},
+    "EM": {"color": "#cc79a7", "marker": "D"},
+    "M3E": {"color": "#8a6d00", "marker": "P"},
+    "SoftDISC": {"color": "#000000", "marker": "*"},
 }
-OTHERS = ({"color": "#cc79a7", "marker": "D"}, {"color": "#56b4e9", "marker": "v"}, {"color": "#8a6d00", "marker": "P"})
+DRAWN = ("LSVM", "ILSVM", "DISC", "Supervised")  # of many methods
 DODGE = 0.035  # decades between the error bars of neighbouring methods, which would hide each other
 MOST_TICKS, MOST_LINES = 9, 4
 
@@ -267,6 +271,17 @@ def draw_figure(figures: Mapping[str, tuple[Curves, Paper]]) -> Figure:
     return figure
 
 
+def look_of(method: str) -> dict[str, Any]:
+    """The colour, marker and line of a method: paler for the same method from another start, as in `DISC, random start`.
+
+    >>> look_of("DISC, random start")["color"] == look_of("DISC")["color"], look_of("DISC, random start")["alpha"]
+    (True, 0.45)
+    """
+    base, _, variant = method.partition(",")
+    look = {"linestyle": "-"} | STYLES.get(base, {"color": "#e69f00", "marker": "<"})
+    return look | {"alpha": 0.45, "markerfacecolor": "white"} if variant else look
+
+
 def _panel(axes: Axes, methods: Mapping[str, pd.DataFrame], paper: Mapping[str, tuple[float, float]], name: str) -> None:
     axes.set_title(name, fontsize=12)
     axes.set_xlabel("C", fontsize=12)
@@ -276,9 +291,7 @@ def _panel(axes: Axes, methods: Mapping[str, pd.DataFrame], paper: Mapping[str, 
     tried = sorted({float(C) for points in methods.values() for C in points.index}) or [1.0]
     decades = max(math.log10(tried[-1] / tried[0]), 1.0)
     for i, (method, points) in enumerate(methods.items()):
-        base, _, variant = method.partition(",")
-        look = STYLES.get(base, {"linestyle": "-"} | OTHERS[i % len(OTHERS)])
-        look = look | {"alpha": 0.45, "markerfacecolor": "white"} if variant else look  # the same method from another start
+        look = look_of(method)
         places = points.index.to_numpy(float) * 10 ** (DODGE * (i - (len(methods) - 1) / 2))
         bars = 100 * points["std"].fillna(0.0)
         axes.errorbar(places, 100 * points["mean"], bars, label=method, capsize=3, elinewidth=1, markersize=6, **look)

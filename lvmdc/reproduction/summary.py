@@ -13,19 +13,25 @@ import pandas as pd
 from lvmdc.reporting import Table
 from lvmdc.reporting.figures import save_figure, style
 from lvmdc.reporting.table import MISSING
-from lvmdc.reproduction.report import STYLES, Report, draw_figure
-from lvmdc.reproduction.results import TITLES, PairedTest, p_value, paired_test, prior_text, start_text
+from lvmdc.reproduction.report import STYLES, Report, draw_figure, look_of
+from lvmdc.reproduction.results import TITLES, p_value, paired_test, prior_text, start_text
 from lvmdc.storage.files import read_json, read_text, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-ORDER = ("digits", "figure_1", "figure_1_cnn", "figure_1_search_cnn", "figure_2", "rotated_digits", "motif")  # others come after them
+ORDER = (
+    "digits",
+    "figure_1",
+    "figure_1_cnn",
+    "figure_1_search_cnn",
+    "figure_2",
+    "rotated_digits",
+    "motif",
+)  # others come last
 NEAR = 0.5  # points within which two test losses count as equal
 SIGNIFICANT = 0.01
-COLOURS = {"SPL": "#56b4e9", "EM": "#cc79a7", "M3E": "#8a6d00", "SoftDISC": "#000000"} | {k: v["color"] for k, v in STYLES.items()}
-MARKERS = {"SPL": "v", "EM": "D", "M3E": "P", "SoftDISC": "*"} | {k: v["marker"] for k, v in STYLES.items()}
 
 Facts = Mapping[str, Any]
 
@@ -36,9 +42,9 @@ def facts(report: Report) -> dict[str, Any]:
     for s in report.summaries:
         runs = s.reported
         calibration = report.calibration(s)
-        cell: dict[str, Any] = {"loss": s.loss, "method": s.method, "known_h": s.known_h, "paper": s.paper, "spread": s.spread}
+        cell: dict[str, Any] = {"loss": s.loss, "method": s.method, "known_h": s.known_h, "spread": s.spread}
         cell |= {"start": start_text(s), "prior": prior_text(s, report.prior)}
-        cell |= {"test": [] if runs is None else runs["loss"].tolist(), "best": [] if s.best is None else s.best["loss"].tolist()}
+        cell["test"] = [] if runs is None else runs["loss"].tolist()
         if calibration is not None:
             cell["calibration"] = {"bins": calibration.bins, "error": calibration.error, "of_truth": calibration.of_truth}
         cells.append(cell)
@@ -47,13 +53,7 @@ def facts(report: Report) -> dict[str, Any]:
         for loss, methods in report.curves().items()
     }
     own: dict[str, Any] = {"name": report.name, "title": report.title, "about": report.about, "command": report.command}
-    own |= {
-        "measured": report.measured(),
-        "compare": report.compare,
-        "prior": report.prior,
-        "folds": report.protocol.folds,
-        "test_share": report.test_share,
-    }
+    own |= {"measured": report.measured(), "compare": report.compare, "prior": report.prior, "test_share": report.test_share}
     own |= {"runs": report.n_runs, "cpu_seconds": report.cpu_seconds, "paper": report.paper}
     return own | {"cells": cells, "curves": curves}
 
@@ -93,7 +93,7 @@ def section(found: Sequence[Facts], drawn: set[str]) -> str:
     if "curves" in drawn:
         parts.append(
             "Test loss over C, where the paper has figures 1 and 2; stars are the paper's values. Faint lines: the same method from the"
-            " centre or from the paper's random starts.\n\n![Test loss over C](results/curves.png)"
+            " centre, from the paper's random starts, or without the prior.\n\n![Test loss over C](results/curves.png)"
         )
     parts += ["## What is significant", significance_table(found).markdown()]
     if "calibration" in drawn:
@@ -156,30 +156,21 @@ def standing(found: Sequence[Facts]) -> str:
     return text + (" Another system is lower by more than that in: " + "; ".join(not_lowest) + "." if not_lowest else "")
 
 
-def paired_tests(each: Facts, cells: Mapping[str, Facts]) -> dict[str, PairedTest]:
-    """DISC against every other method over the folds."""
-    own = cells.get(each["compare"])
-    if own is None:
-        return {}
-    others = {name: cell for name, cell in cells.items() if name != each["compare"] and len(cell["test"]) == len(own["test"])}
-    return {name: paired_test(np.array(own["test"]), np.array(cell["test"]), each["test_share"]) for name, cell in others.items()}
-
-
 def significance_table(found: Sequence[Facts]) -> Table:
     """The paired differences of DISC and the paper's two other methods, from every start that was tried."""
     lines = []
     for each, loss, cells in rows(found):
-        for variant in dict.fromkeys(name.partition(",")[2] for name in cells):
-            suffix = f",{variant}" if variant else ""
-            own = dict(each) | {"compare": f"{each['compare']}{suffix}"}
-            for name, test in paired_tests(own, cells).items():
-                if name in (f"LSVM{suffix}", f"ILSVM{suffix}"):
-                    from_here = cells[own["compare"]]
-                    start = from_here["start"] + (f", prior {from_here['prior']}" if each["prior"] else "")
-                    verdict = "yes" if test.p is not None and test.p < SIGNIFICANT else "no"
-                    gap = f"{100 * test.difference:+.1f}".replace("-", "−")
-                    row = [each["title"], TITLES.get(loss, loss), start, f"DISC − {name.partition(',')[0]}", gap, p_value(test.p)]
-                    lines.append([*row, p_value(test.corrected), verdict])
+        for own in [name for name in cells if name.partition(",")[0] == each["compare"]]:
+            start = cells[own]["start"] + (f", prior {cells[own]['prior']}" if each["prior"] else "")
+            for other in ("LSVM", "ILSVM"):
+                pair = [cells.get(name, {"test": []})["test"] for name in (own, own.replace(each["compare"], other, 1))]
+                if len(pair[0]) != len(pair[1]):
+                    continue
+                test = paired_test(np.array(pair[0]), np.array(pair[1]), each["test_share"])
+                verdict = "yes" if test.p is not None and test.p < SIGNIFICANT else "no"
+                gap = f"{100 * test.difference:+.1f}".replace("-", "−")
+                row = [each["title"], TITLES.get(loss, loss), start, f"{each['compare']} − {other}", gap, p_value(test.p)]
+                lines.append([*row, p_value(test.corrected), verdict])
     heads = ["data", "loss", "start", "difference", "points", "p", "p corrected", f"p < {SIGNIFICANT:g}"]
     return Table(heads, lines, [False, False, False, False, True, True, True, False])
 
@@ -224,14 +215,13 @@ def draw_overview(found: Sequence[Facts]) -> Figure | None:
     with style():
         figure = Figure(figsize=(9.6, 0.42 * len(lines) + 1.9), dpi=150, layout="constrained")
         axes = figure.subplots()
-        axes.axvline(0, color=COLOURS["DISC"], linewidth=2.4, label="DISC")
+        axes.axvline(0, color=STYLES["DISC"]["color"], linewidth=2.4, label="DISC")
         for place, (each, _, cells) in enumerate(lines):
             own = np.mean(cells[each["compare"]]["test"])
             for name in names:
                 if name in cells:
                     gap = 100 * (np.mean(cells[name]["test"]) - own)
-                    look = {"color": COLOURS.get(name, "#777777"), "marker": MARKERS.get(name, "o")}
-                    axes.plot([gap], [place], linestyle="none", markersize=7, label=name, **look)
+                    axes.plot([gap], [place], markersize=7, label=name, **look_of(name) | {"linestyle": "none"})
         axes.set_yticks(range(len(lines)), [f"{each['title']} · {TITLES.get(loss, loss)}" for each, loss, _ in lines])
         axes.invert_yaxis()
         axes.set_xlabel("test loss less that of DISC, points (right: worse than DISC)")
@@ -277,8 +267,7 @@ def draw_calibration(found: Sequence[Facts]) -> Figure | None:
             axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle=":")
             for name, cell in cells.items():
                 bins = np.array(cell["calibration"]["bins"])
-                look = {"color": COLOURS.get(name, "#777777"), "marker": MARKERS.get(name, "o")}
-                axes.plot(bins[:, 0], bins[:, 1], linewidth=1.4, markersize=4, label=name, **look)
+                axes.plot(bins[:, 0], bins[:, 1], markersize=4, label=name, **look_of(name) | {"linestyle": "-", "linewidth": 1.4})
         figure.supxlabel("probability that P_θ gives its most probable h", fontsize=9)
         figure.supylabel("share that is right", fontsize=9)
         handles = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}

@@ -208,6 +208,8 @@ def test_figure_without_its_data_says_where_they_belong(figure, config, tmp_path
         ("n_jobs=0", "n_jobs must be at least 1, but it is 0"),
         ("examples=-1", "examples must be at least 0, but it is -1"),
         ("noise=-1", "noise must be at least 0, but it is -1"),
+        ("publish=docs; validation.folds=0", "publish needs settings that validation data chose, but validation.folds is 0"),
+        ("noise=1; joint._target_=lvmdc.sequences.MotifMap", "noise must be 0 with a joint feature map, .* but it is 1"),
         ("by_fold={data.images.seed: [1]}", r"by_fold\.data\.images\.seed must have a value for each of the 2 folds, but it has 1"),
         ("search={prior_strength: [-1.0]}", r"methods\.LSVM: prior_strength must be a number of at least 0, but it is -1\.0"),
         ("paper.zero_one.LSVM=[1]", r"paper\.zero_one\.LSVM must be \[mean, deviation\], but it is \[1\]"),
@@ -216,7 +218,7 @@ def test_figure_without_its_data_says_where_they_belong(figure, config, tmp_path
 )
 def test_bad_input_is_refused_in_a_sentence_before_any_work(override, sentence, demo, tmp_path):
     changed = {"out": str(tmp_path / "out"), "paths": {"log_dir": str(tmp_path)}}
-    cfg = OmegaConf.merge(demo, changed, OmegaConf.from_dotlist([override]))
+    cfg = OmegaConf.merge(demo, changed, OmegaConf.from_dotlist(override.split("; ")))
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         reproduce(cfg)
     assert not list(tmp_path.rglob("*"))

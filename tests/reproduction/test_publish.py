@@ -8,7 +8,7 @@ import pytest
 from lvmdc.reproduction import Method, Protocol, execute, plan_runs
 from lvmdc.reproduction.protocol import noisy
 from lvmdc.reproduction.report import Report
-from lvmdc.reproduction.summary import losses_table, paired_tests, publish, rows, section, standing, write_summary
+from lvmdc.reproduction.summary import losses_table, publish, section, significance_table, standing, write_summary
 
 LOSSES = {"overlap": {"_target_": "lvmdc.OverlapLoss"}}
 
@@ -73,10 +73,10 @@ def test_broken_markers_are_refused_and_nothing_is_written(text, tmp_path):
 
 def facts_of(losses, known=("Supervised",)):
     """Made-up facts of a figure: method → test losses by fold."""
-    same = {"loss": "overlap", "paper": None, "spread": None, "start": "likelihood", "prior": "none"}
-    cells = [same | {"method": m, "known_h": m in known, "test": v, "best": v} for m, v in losses.items()]
+    same = {"loss": "overlap", "spread": None, "start": "likelihood", "prior": "none"}
+    cells = [same | {"method": m, "known_h": m in known, "test": v} for m, v in losses.items()]
     own = {"name": "made_up", "title": "Made up", "about": "", "command": "", "measured": "", "prior": None, "runs": 1, "cpu_seconds": 1.0}
-    return own | {"compare": "DISC", "folds": 2, "test_share": 0.4, "paper": {}, "cells": cells, "curves": {}}
+    return own | {"compare": "DISC", "test_share": 0.4, "paper": {}, "cells": cells, "curves": {}}
 
 
 def test_the_lowest_system_that_does_not_know_h_is_marked():
@@ -97,8 +97,8 @@ def test_differences_are_those_from_the_same_start():
     assert "−15.0" in text  # (0.4 + 0.5 − 0.5 − 0.7) / 2
     assert "−35.0" in text  # (0.5 + 0.6 − 0.9 − 0.9) / 2
     assert "+" not in text.split("What is significant")[1].split("What went in")[0]
-    each, _, cells = rows(found)[0]
-    assert paired_tests(each, cells)["LSVM"].difference == pytest.approx(-0.15)
+    gaps = {(row[3], row[4]) for row in significance_table(found).cells}
+    assert gaps == {("DISC − LSVM", "−15.0"), ("DISC − LSVM", "−35.0")}
 
 
 def test_methods_that_share_runs_keep_their_own_rows_and_their_time_counts_once(digits):
