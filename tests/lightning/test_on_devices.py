@@ -51,7 +51,7 @@ def test_it_learns_what_it_learns_on_the_cpu(name, device):
     _, expected = train(reference, data(), on_cpu=True)
     assert len(module.history()) == len(reference.history())
     assert module.history()[-1]["objective"] == pytest.approx(reference.history()[-1]["objective"], rel=1e-3)
-    assert measures == pytest.approx(expected, abs=0.1)
+    assert measures == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", MODULES)
