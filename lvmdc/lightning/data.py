@@ -1,7 +1,4 @@
-"""LatentDataModule: from a data set, proposals and features to the samples of a training; and the order of its mini-batches.
-
-What is random in an epoch depends on the epoch alone: a resumed run sees the same, and so does one over several ranks.
-"""
+"""LatentDataModule: from a data set, proposals and features to the samples of a training."""
 
 from __future__ import annotations
 
@@ -10,21 +7,21 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 
 from lvmdc import distributed
 from lvmdc.boxes import box_area
 from lvmdc.candidates import Candidates
 from lvmdc.learners import LatentLearner
 from lvmdc.learners.prior_strength import STRENGTHS, strength_losses
+from lvmdc.lightning.batches import ShuffledBatches
 from lvmdc.priors.base import Prior
 from lvmdc.samples import CandidateSet, published_split, split_by_class
 from lvmdc.segments import segment_max
@@ -42,40 +39,6 @@ log = logging.getLogger(__name__)
 FRACTION = 0.6  # of every class trains
 LEAST_RECALL = 0.8  # of the true boxes, below which a warning says so
 LEAST_SHARE = 0.25  # of an image that its largest candidate covers, below which a warning says so
-
-
-class ShuffledBatches(Sampler[list[int]]):
-    """All n samples once, in batches of `size`, in an order that `seed` settles: every rank goes through the same ones.
-
-    >>> batches = ShuffledBatches(5, 2)
-    >>> [len(batch) for batch in batches], sorted(sum(batches, [])), len(batches)
-    ([2, 2, 1], [0, 1, 2, 3, 4], 3)
-    """
-
-    def __init__(self, n: int, size: int):
-        if size < 1:
-            raise ValueError(f"batch_size must be at least 1, or None, but it is {size}")
-        self.n, self.size, self.seed = n, size, 0
-
-    def __len__(self) -> int:
-        return -(-self.n // self.size)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        order = torch.randperm(self.n, generator=torch.Generator().manual_seed(self.seed))
-        yield from (batch.tolist() for batch in order.split(self.size))
-
-
-def epoch_seed(module: pl.LightningModule, seed: int, rank: int = 0) -> int:
-    """The seed of the current epoch, on a rank."""
-    key = [seed % 2**32, module.current_epoch, rank]
-    return int(np.random.SeedSequence(key).generate_state(1)[0])
-
-
-def seed_batches(module: pl.LightningModule, seed: int) -> None:
-    """The order of the batches in this epoch."""
-    batches = getattr(module.trainer.train_dataloader, "batch_sampler", None)
-    if isinstance(batches, ShuffledBatches):
-        batches.seed = epoch_seed(module, seed)
 
 
 @dataclass(frozen=True)

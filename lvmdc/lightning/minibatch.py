@@ -17,9 +17,9 @@ from lvmdc.distributions.prediction import module_scores
 from lvmdc.inference import best, best_of_class
 from lvmdc.learners import LatentLearner
 from lvmdc.lightning.averaged import AveragedWeights
-from lvmdc.lightning.batches import Batch, TrainingSet
+from lvmdc.lightning.batches import Batch, TrainingSet, epoch_seed, seed_batches
 from lvmdc.lightning.convergence import Convergence
-from lvmdc.lightning.data import Samples, epoch_seed, seed_batches
+from lvmdc.lightning.data import Samples
 from lvmdc.lightning.module import CHECKPOINT_KEY, LatentModule
 from lvmdc.lightning.networks import Network, made
 from lvmdc.lightning.optimizers import Steps
