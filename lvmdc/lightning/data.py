@@ -375,6 +375,7 @@ def peak_memory() -> int:
 def largest_share(images: ImageSet, candidates: Candidates) -> float:
     """The share of its image that the largest candidate covers, the median over the images.
 
+    >>> import numpy as np
     >>> c = Candidates(torch.zeros(2, 1), [2], boxes=[[0, 0, 2, 2], [0, 0, 4, 2]])
     >>> largest_share(ImageSet([np.zeros((4, 4), np.uint8)], ["cat"]), c)
     0.5
