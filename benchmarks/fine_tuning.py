@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from lvmdc.reporting import Table
 from lvmdc.reproduction import paired_test
-from lvmdc.reproduction.results import TITLES
+from lvmdc.reproduction.tables import TITLES
 
 FOLDS = range(5)
 LOSSES, METHODS = ("overlap", "zero_one"), ("LSVM", "DISC")

@@ -22,20 +22,8 @@ from lvmdc.reporting.figures import save_figure, style
 from lvmdc.reporting.report import write_page
 from lvmdc.reproduction.problem import Problem
 from lvmdc.reproduction.protocol import Protocol, Run
-from lvmdc.reproduction.results import (
-    TITLES,
-    Calibration,
-    Paper,
-    Summary,
-    calibrate,
-    comparison_table,
-    curve,
-    notes,
-    point_text,
-    runs_frame,
-    summarise,
-    summary_table,
-)
+from lvmdc.reproduction.results import Calibration, Paper, Summary, calibrate, curve, point_text, runs_frame, summarise
+from lvmdc.reproduction.tables import TITLES, comparison_table, notes, summary_table
 from lvmdc.storage.files import write_atomically
 from lvmdc.vision.datasets.images import ImageSet
 

@@ -14,7 +14,8 @@ from lvmdc.reporting import Table
 from lvmdc.reporting.figures import save_figure, style
 from lvmdc.reporting.table import MISSING
 from lvmdc.reproduction.report import STYLES, Report, draw_figure, look_of
-from lvmdc.reproduction.results import TITLES, p_value, paired_test, prior_text, start_text
+from lvmdc.reproduction.results import paired_test
+from lvmdc.reproduction.tables import TITLES, p_value, prior_text, start_text
 from lvmdc.storage.files import read_json, read_text, write_atomically
 
 if TYPE_CHECKING:

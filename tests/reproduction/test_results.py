@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from lvmdc.reproduction import Method, Protocol, best_on_test, chosen_by_validation, curve, paired_test, runs_frame
-from lvmdc.reproduction.results import calibrate, comparison_table, summarise, summary_table
+from lvmdc.reproduction.results import calibrate, summarise
+from lvmdc.reproduction.tables import comparison_table, summary_table
 
 
 @pytest.fixture
